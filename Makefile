@@ -1,0 +1,66 @@
+# Every target works as the only command on a fresh clone: it makes .venv and installs what it needs.
+#
+#   make demo        draws the first figure of the paper into demo/ and writes a report
+#   make test        the test suite (minutes);  make test-slow: the long tests on top
+#   make lint        ruff and pyright
+#   make bench       the benchmarks
+#   make clean       removes whatever make made
+#
+# Settings, e.g. `make demo PYTHON=python3.12`:
+#   PYTHON        which Python makes .venv (3.10 or newer)
+#   TORCH         which version of torch is installed
+#   TORCH_INDEX   where pip looks for torch. Empty: where pip always looks, which on Linux is
+#                 usually a build with CUDA (gigabytes). The address of the CPU builds is on
+#                 PyTorch's installation page, under "Compute Platform: CPU".
+#   WORKERS       how many processes run the tests
+
+PYTHON ?= python3
+TORCH ?= 2.13.0
+TORCH_INDEX ?=
+WORKERS ?= auto
+
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+
+# One thread per test worker; idle OpenMP threads sleep rather than spin against the others.
+TEST_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
+PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
+
+.PHONY: demo test test-slow lint bench clean
+.NOTPARALLEL:
+
+demo: $(VENV)/installed-lab
+	$(BIN)/ibnn run boundary --out demo
+
+test: $(VENV)/installed-dev
+	$(PYTEST)
+
+test-slow: $(VENV)/installed-dev
+	$(PYTEST) -m slow
+
+lint: $(VENV)/installed-dev
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(VENV)/installed-lab
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) demo build dist .pytest_cache .ruff_cache .hypothesis
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# torch comes first and alone; the constraint keeps everything after it from replacing it.
+$(VENV)/torch-$(TORCH):
+	$(PYTHON) -m venv $(VENV)
+	@echo "Installing torch $(TORCH) $(if $(TORCH_INDEX),from $(TORCH_INDEX),(TORCH_INDEX chooses the build))"
+	$(PIP) install --quiet "pip>=22"
+	$(PIP) install $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch==$(TORCH)
+	rm -f $(VENV)/torch-*
+	echo "torch==$(TORCH)" > $@
+
+$(VENV)/installed-%: pyproject.toml $(VENV)/torch-$(TORCH)
+	@echo "Installing ibnn[$*]"
+	$(PIP) install --quiet --constraint $(VENV)/torch-$(TORCH) --editable ".[$*]"
+	@touch $@
