@@ -1,0 +1,111 @@
+"""Dense coupling: a symmetric D x D matrix of weights, given or learnt."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.coupling.base import Coupling, Kernel, blocked_outer, blocked_sum
+from ibnn.sigma import Sigma
+
+
+class Dense(Coupling):
+    """w = (weight + weight^T) / 2 between the `units` of the last dim; 1/units where no weight is
+    given.
+
+    A learnt weight acts through its absolute value, so that w stays non-negative.
+
+    >>> Dense(units=3).weight()[0]
+    tensor([0.3333, 0.3333, 0.3333])
+    """
+
+    kernel = "dense"
+    dims = (-1,)
+    raw: Tensor
+
+    def __init__(
+        self, weight: Tensor | None = None, units: int | None = None, learnable: bool = False
+    ) -> None:
+        super().__init__()
+        if weight is None:
+            if not isinstance(units, int) or units < 1:
+                raise ValueError(f"Dense needs a weight or units >= 1, got units={units!r}")
+            weight = torch.full((units, units), 1 / units)
+        weight = torch.as_tensor(weight).detach().clone()
+        if weight.ndim != 2 or weight.shape[0] != weight.shape[1] or not len(weight):
+            raise ValueError(f"weight must be a D x D matrix, got shape {tuple(weight.shape)}")
+        if units is not None and len(weight) != units:
+            raise ValueError(f"weight has {len(weight)} units, but units={units}")
+        if not weight.is_floating_point():
+            raise TypeError(f"weight must be a floating-point matrix, got {weight.dtype}")
+        if not (weight >= 0).all() or not weight.isfinite().all():
+            raise ValueError("weight must be finite and non-negative (w_ik >= 0)")
+        self.learnable = learnable
+        if learnable:
+            self.raw = nn.Parameter(weight)
+        else:
+            self.register_buffer("raw", weight, persistent=False)
+        self._eigenvalue: float | None = None
+
+    def weight(self) -> Tensor:
+        symmetric = (self.raw + self.raw.T) / 2
+        return symmetric.abs() if self.learnable else symmetric
+
+    def largest_eigenvalue(self) -> "float | Tensor":
+        if self.learnable:
+            # Gershgorin: an eigenvalue at every step of training would cost more than the layer
+            weight = self.weight()
+            return 2 * (weight.sum(1) - weight.diagonal()).amax()
+        if self._eigenvalue is None:
+            weight = self.weight().double()
+            laplacian = torch.diag(weight.sum(1)) - weight
+            self._eigenvalue = float(torch.linalg.eigvalsh(laplacian)[-1])
+        return self._eigenvalue
+
+    def check_units(self, units: Sequence[int]) -> None:
+        if list(units) != [len(self.raw)]:
+            raise ValueError(
+                f"Dense coupling is for {len(self.raw)} units, but y has {units[0]} "
+                "in its last dim"
+            )
+
+    def extra_repr(self) -> str:
+        return f"units={len(self.raw)}" + (", learnable=True" if self.learnable else "")
+
+
+class DenseKernel(Kernel):
+    name = "dense"
+
+    def pair_sum(
+        self,
+        z: Tensor,
+        a: Tensor | None,
+        weight: Tensor | None,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        return blocked_sum(z, a, order, sigma, weight)
+
+    def pair_outer(
+        self,
+        z: Tensor,
+        g: Tensor,
+        a: Tensor | None,
+        weight: Tensor,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        return blocked_outer(z, g, a, order, sigma)
+
+    def transpose(self, weight: Tensor) -> Tensor:
+        return weight.T
+
+    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> "float | Tensor":
+        assert weight is not None
+        return weight.diagonal()
+
+    def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        assert weight is not None
+        return 2 * float((weight.sum(1) - weight.diagonal()).amax())

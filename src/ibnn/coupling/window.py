@@ -1,0 +1,190 @@
+"""Window coupling: units listen to their spatial neighbourhood."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.coupling.base import Coupling, Kernel
+from ibnn.sigma import Sigma
+
+
+class Window(Coupling):
+    """w_ik = a fixed profile of the offset k - i, over the last one to three dims.
+
+    `kernel_size` is odd in each dim; a single int means one dim, or all spatial dims of the
+    convolution it is given to. `profile` is "box" or "gaussian" with standard deviation `std` (in
+    units; default kernel_size / 4), which can be learnt. At the borders the mass of missing
+    neighbours stays on w_ii, where it does nothing: w is symmetric everywhere.
+
+    >>> Window((3, 3)).weight()[1]
+    tensor([0.1111, 0.1111, 0.1111])
+    """
+
+    kernel = "window"
+    std: Tensor
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        profile: str = "box",
+        std: float | None = None,
+        learnable: bool = False,
+    ) -> None:
+        super().__init__()
+        self.single = isinstance(kernel_size, int)
+        size = (kernel_size,) if isinstance(kernel_size, int) else tuple(kernel_size)
+        if not 1 <= len(size) <= 3 or any(k < 1 or k % 2 == 0 for k in size):
+            raise ValueError(
+                f"kernel_size must be one to three odd numbers (w_ik = w_ki), got {kernel_size!r}"
+            )
+        if profile not in ("box", "gaussian"):
+            raise ValueError(f"profile={profile!r} is not known; expected 'box' or 'gaussian'")
+        if profile == "box" and (std is not None or learnable):
+            raise ValueError("a box has no std: use profile='gaussian' to set or learn one")
+        if std is not None and not (math.isfinite(std) and std > 0):
+            raise ValueError(f"std must be positive, got {std!r}")
+        self.kernel_size = size
+        self.profile = profile
+        self.dims = tuple(range(-len(size), 0))
+        self.learnable = learnable
+        value = torch.tensor(max(size) / 4 if std is None else float(std))
+        if learnable:
+            self.std = nn.Parameter(value)
+        else:
+            self.register_buffer("std", value, persistent=False)
+
+    def weight(self) -> Tensor:
+        taps = [self._taps(size) for size in self.kernel_size]
+        result = taps[0]
+        for tap in taps[1:]:
+            result = result.unsqueeze(-1) * tap
+        return result
+
+    def largest_eigenvalue(self) -> "float | Tensor":
+        """1 - min of the transform of w: taking neighbours away at a border only lowers it."""
+        low = None
+        for size in self.kernel_size:
+            lowest = self._lowest_transform(size)
+            # products of numbers in [lowest, 1] are smallest with one factor at its own minimum
+            low = lowest if low is None else torch.minimum(torch.minimum(low, lowest), low * lowest)
+        assert low is not None
+        return 1 - low if self.learnable else float(1 - low)
+
+    def for_layer(self, spatial_dims: int) -> "Window":
+        if self.single and spatial_dims > 1:
+            std = float(self.std) if self.profile == "gaussian" else None
+            return Window(self.kernel_size * spatial_dims, self.profile, std, self.learnable)
+        if len(self.kernel_size) != spatial_dims:
+            raise ValueError(
+                f"Window has {len(self.kernel_size)} dims, but the layer has {spatial_dims}"
+            )
+        return self
+
+    def extra_repr(self) -> str:
+        size = self.kernel_size[0] if self.single else self.kernel_size
+        shape = "" if self.profile == "box" else f", std={float(self.std):.3g}"
+        return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
+
+    def _taps(self, size: int) -> Tensor:
+        if self.profile == "box":
+            return torch.full((size,), 1 / size, dtype=self.std.dtype, device=self.std.device)
+        offsets = torch.arange(size, dtype=self.std.dtype, device=self.std.device) - size // 2
+        return torch.softmax(-((offsets / self.std) ** 2) / 2, 0)
+
+    def _lowest_transform(self, size: int) -> Tensor:
+        taps = self._taps(size)
+        points = 64 * size
+        angle = torch.linspace(0, math.pi, points, dtype=taps.dtype, device=taps.device)
+        offsets = torch.arange(size, dtype=taps.dtype, device=taps.device) - size // 2
+        lowest = (torch.cos(angle[:, None] * offsets) @ taps).amin()
+        # between two samples the transform can dip by at most |f''| (spacing / 2)^2 / 2
+        return lowest - (size // 2 * math.pi / (points - 1) / 2) ** 2 / 2
+
+
+class WindowKernel(Kernel):
+    name = "window"
+
+    def pair_sum(
+        self,
+        z: Tensor,
+        a: Tensor | None,
+        weight: Tensor | None,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        assert weight is not None
+        maps = z.reshape(-1, *units)
+        factors = None if a is None else a.reshape(maps.shape)
+        at_zero = float(sigma.derivative(torch.zeros(1, dtype=torch.float64), order))
+        centre = weight[tuple(size // 2 for size in weight.shape)] * at_zero
+        result = centre * (torch.ones_like(maps) if factors is None else factors)
+        parity = -1 if order % 2 == 0 else 1
+        for tap, opposite, low, high in _half_of_the_pairs(weight.shape, units):
+            values = sigma.derivative(maps[high] - maps[low], order)
+            for here, there, w, sign in (
+                (low, high, weight[tap], 1),
+                (high, low, weight[opposite], parity),
+            ):
+                scaled = values * (sign * w)
+                result[here] += scaled if factors is None else scaled * factors[there]
+        return result.reshape(z.shape)
+
+    def pair_outer(
+        self,
+        z: Tensor,
+        g: Tensor,
+        a: Tensor | None,
+        weight: Tensor,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        maps, left = z.reshape(-1, *units), g.reshape(-1, *units)
+        right = torch.ones_like(maps) if a is None else a.reshape(maps.shape)
+        at_zero = float(sigma.derivative(torch.zeros(1, dtype=torch.float64), order))
+        result = torch.zeros_like(weight)
+        result[tuple(size // 2 for size in weight.shape)] = (left * right).sum() * at_zero
+        parity = -1 if order % 2 == 0 else 1
+        for tap, opposite, low, high in _half_of_the_pairs(weight.shape, units):
+            values = sigma.derivative(maps[high] - maps[low], order)
+            result[tap] = (values * left[low] * right[high]).sum()
+            result[opposite] = (values * left[high] * right[low]).sum() * parity
+        return result
+
+    def transpose(self, weight: Tensor) -> Tensor:
+        return weight.flip(tuple(range(weight.ndim)))
+
+    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> Tensor:
+        assert weight is not None
+        return weight[tuple(size // 2 for size in weight.shape)]
+
+    def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        assert weight is not None
+        return 2 * float(weight.sum() - self.self_weight(weight, ()))
+
+
+Index = tuple[slice | int, ...]
+
+
+def _half_of_the_pairs(
+    kernel: Sequence[int], units: Sequence[int]
+) -> Iterator[tuple[Index, Index, tuple[slice, ...], tuple[slice, ...]]]:
+    """One of each two opposite offsets: its tap, the opposite tap, and the two slices of the maps
+    whose units are that far apart."""
+    centre = tuple(size // 2 for size in kernel)
+    for tap in itertools.product(*(range(size) for size in kernel)):
+        offset = tuple(t - c for t, c in zip(tap, centre, strict=True))
+        if offset <= (0,) * len(offset) or any(
+            abs(o) >= n for o, n in zip(offset, units, strict=True)
+        ):
+            continue
+        low, high = [slice(None)], [slice(None)]
+        for o, n in zip(offset, units, strict=True):
+            low.append(slice(max(0, -o), n - max(0, o)))
+            high.append(slice(max(0, o), n - max(0, -o)))
+        opposite = tuple(c - o for c, o in zip(centre, offset, strict=True))
+        yield tap, opposite, tuple(low), tuple(high)

@@ -1,0 +1,45 @@
+"""Units on a uniform grid: spread onto the nodes and gathered back with B-splines."""
+
+import torch
+from torch import Tensor
+
+from ibnn.kernelsum.splines import pieces_from_coefficients, weights_from_moments
+
+
+class Places:
+    """Where the units x lie on the nodes t_j = origin + spacing * j of their row."""
+
+    def __init__(
+        self, x: Tensor, origin: Tensor, spacing: float | Tensor, nodes: int, order: int
+    ) -> None:
+        self.shape, self.nodes, self.order = x.shape, nodes, order
+        offset = x.sub(origin).mul_(1 / spacing)
+        # a unit outside the grid is kept in its last cell: no write is ever out of bounds
+        cell = offset.floor().clamp_(order // 2 - 1, nodes - order // 2 - 1)
+        self.offset = offset.sub_(cell).sub_(0.5)
+        first = torch.arange(0, len(x) * nodes, nodes, device=x.device)
+        self.cell = cell.long().add_(first[:, None]).view(-1)
+
+    def spread(self, a: Tensor | None) -> Tensor:
+        """sum_i a_i b(x_i - t_j) for every node j."""
+        rows = self.shape[0]
+        power = torch.ones_like(self.offset) if a is None else a
+        moments = power.new_empty(self.order, rows * self.nodes)
+        for p in range(0, self.order, 2):
+            # a complex scatter adds two real numbers at the price of one
+            odd = self.offset if a is None and p == 0 else power * self.offset
+            pair = torch.complex(power, odd).view(-1)
+            total = pair.new_zeros(rows * self.nodes).scatter_add_(0, self.cell, pair)
+            moments[p], moments[p + 1] = total.real, total.imag
+            if p + 2 < self.order:
+                power = odd * self.offset
+        return weights_from_moments(moments.view(self.order, rows, self.nodes), self.order)
+
+    def gather(self, coefficients: Tensor) -> Tensor:
+        """sum_j coefficients_j b(x_i - t_j) for every unit i."""
+        pieces = pieces_from_coefficients(coefficients, self.order)
+        offset = self.offset.view(-1)
+        value = pieces[-1].index_select(0, self.cell)
+        for p in reversed(range(self.order - 1)):
+            value = torch.addcmul(pieces[p].index_select(0, self.cell), value, offset, out=value)
+        return value.view(self.shape)

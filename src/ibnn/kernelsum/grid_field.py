@@ -1,0 +1,102 @@
+"""B(z) and its Jacobian from a grid: the units are touched, the nodes are solved."""
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from ibnn.kernelsum.grid import Places
+from ibnn.kernelsum.layout import Layout
+from ibnn.kernelsum.taps import IDENTITY, Taps
+
+MAX_PRODUCTS = 200
+
+
+class GridField:
+    """Everything at one z; `mass` are the weights of the units (1/D each if None)."""
+
+    def __init__(
+        self, z: Tensor, middle: Tensor, layout: Layout, mass: Tensor | None = None
+    ) -> None:
+        self.mass = mass
+        self.taps = Taps(layout, z)
+        self.places = Places(
+            z, layout.origin(middle), layout.spacing, layout.nodes, layout.order
+        )
+        self.density = self._spread(None)
+
+    def _spread(self, a: Tensor | None) -> Tensor:
+        if self.mass is None:
+            return self.places.spread(a).div_(self.places.shape[1])
+        return self.places.spread(self.mass if a is None else self.mass * a)
+
+    def pair_sum(self, a: Tensor | None, derivative: int) -> Tensor:
+        density = self.density if a is None else self._spread(a)
+        return self.places.gather(self.taps.apply(density, derivative, 2))
+
+    @cached_property
+    def bias(self) -> Tensor:
+        return self.pair_sum(None, 0)
+
+    @cached_property
+    def slope(self) -> Tensor:
+        return self.pair_sum(None, 1)
+
+    def solve(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        v, residual, _ = self.solve_and_dot(g, strength, tolerance)
+        return v, residual
+
+    def solve_and_dot(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor | float, with_dot: bool = False
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """v with (1 - c d) v + c P_1(z, v) = g, its relative residual, and v . B(z).
+
+        u = P_1(z, v) is a smooth function: its values on the nodes solve u = S (x - c m u), S the
+        samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
+        1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
+        """
+        kept = (self.slope * -strength).add_(1).clamp_(min=0.02)
+        share = g / kept
+        size = torch.maximum(share.amax(1, keepdim=True), -share.amin(1, keepdim=True))
+        size = torch.where(size > 0, size, torch.ones_like(size))
+        x = self.taps.apply(self._spread(share) / size, IDENTITY, 1)
+        node_kept = (1 - strength * self.taps.apply(self.density, 1, 1)).clamp_(min=0.02)
+        mixing = strength * self.taps.apply(self.density, IDENTITY, 1) / node_kept
+        w, residual = self._conjugate_gradients(x, mixing, strength, tolerance)
+        u = self.places.gather(self.taps.apply(w, 1, 1))
+        v = share.sub_(u.mul_(strength * size).div_(kept))
+        dot = None
+        if with_dot:
+            count = 1 if self.mass is not None else self.places.shape[1]
+            dot = (w * self.taps.apply(self.density, 0, 1)).sum(1) * size.squeeze(1) * count
+        return v, residual, dot
+
+    def _conjugate_gradients(
+        self, x: Tensor, mixing: Tensor, strength: Tensor, tolerance: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """w with (1 + mixing S) w = x: symmetric in the inner product of S, whatever the signs
+        of the mixing, and positive below the threshold."""
+        w = torch.zeros_like(x)
+        r = x
+        sr = self.taps.apply(r, 1, 0)
+        p, sp = r, sr
+        energy = (r * sr).sum(1, keepdim=True)
+        goal = tolerance / (1 + strength.abs())
+        for _ in range(MAX_PRODUCTS):
+            going = (sr.abs().amax(1, keepdim=True) > goal) & (energy > 0)
+            if not going.any():
+                break
+            mp = torch.addcmul(p, mixing, sp)
+            curvature = (sp * mp).sum(1, keepdim=True)
+            step = torch.where(going & (curvature > 0), energy / curvature, 0)
+            if not step.any():
+                break
+            w.addcmul_(step, p)
+            r = torch.addcmul(r, step, mp, value=-1)
+            sr = self.taps.apply(r, 1, 0)
+            energy, old = (r * sr).sum(1, keepdim=True), energy
+            turn = torch.where(going & (old > 0), energy / old, 0)
+            p, sp = torch.addcmul(r, turn, p), torch.addcmul(sr, turn, sp)
+        return w, (strength * sr).abs().amax(1)

@@ -1,0 +1,55 @@
+"""Cardinal B-splines of even order: the polynomial of each cell, and their values at the nodes.
+
+A unit in the cell between nodes m and m+1 has weight b on the `order` nodes around it; each weight
+is a polynomial in the unit's offset from the middle of the cell, -1/2 to 1/2.
+"""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+
+@lru_cache
+def piece_matrix(order: int) -> Tensor:
+    """Row p, column m: the factor of offset^p in the weight of the m-th node of the cell.
+
+    By de Boor's recursion in x = offset + 1/2: the m-th of k nodes has
+    (k-1) b_m(x) = (m + 1 - x) b'_m(x) + (k - 1 - m + x) b'_{m-1}(x), b' the weights of order k-1.
+    """
+    weights = torch.ones(1, 1, dtype=torch.float64)  # (node, power)
+    for k in range(2, order + 1):
+        node = torch.arange(k - 1, dtype=torch.float64)[:, None]
+        grown = weights.new_zeros(k, k)
+        # with x = offset + 1/2
+        grown[:-1, :-1] += (node + 0.5) * weights
+        grown[:-1, 1:] -= weights
+        grown[1:, :-1] += (k - 1.5 - node) * weights
+        grown[1:, 1:] += weights
+        weights = grown / (k - 1)
+    return weights.T.contiguous()
+
+
+def node_weights(order: int) -> Tensor:
+    """The weights of a unit that sits on the left node of its cell (the last one is zero)."""
+    powers = torch.tensor([(-0.5) ** p for p in range(order)], dtype=torch.float64)
+    return powers @ piece_matrix(order)
+
+
+def weights_from_moments(moments: Tensor, order: int) -> Tensor:
+    """Sums of a_i offset_i^p over each cell, (order, rows, nodes) -> sums of a_i b on the nodes."""
+    _, rows, nodes = moments.shape
+    cells = piece_matrix(order).to(moments).T @ moments.reshape(order, -1)
+    cells = cells.view(order, rows, nodes)
+    result = cells.new_zeros(rows, nodes + order - 1)
+    for m in range(order):
+        result[:, m : m + nodes] += cells[m]
+    return result[:, order // 2 - 1 : order // 2 - 1 + nodes]
+
+
+def pieces_from_coefficients(coefficients: Tensor, order: int) -> Tensor:
+    """Spline coefficients (rows, nodes) -> (order, rows * nodes): each cell's powers of offset."""
+    nodes = coefficients.shape[1]
+    padded = torch.nn.functional.pad(coefficients, (order // 2 - 1, order // 2))
+    around = torch.stack([padded[:, m : m + nodes] for m in range(order)])
+    return piece_matrix(order).to(coefficients) @ around.view(order, -1)

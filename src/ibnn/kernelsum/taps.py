@@ -1,0 +1,98 @@
+"""The kernels s_n on uniform nodes: a matrix for few nodes, a convolution for many.
+
+With b the B-spline of a grid and b^-1 the inverse of its samples at the nodes,
+    s_n(x - t) = sum_jl b(x - t_j) k(t_j - t_l) b(t - t_l),   k = b^-1 * s_n * b^-1 :
+the taps k are the samples of s_n with b divided out once for each side that is off the nodes.
+"""
+
+import math
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from ibnn.kernelsum.layout import Layout
+from ibnn.kernelsum.splines import node_weights
+from ibnn.sigma import lookup
+
+# above this many nodes a convolution is quicker than a matrix
+MATRIX_NODES = 192
+# derivative number of the kernel that is 1 at distance 0 and 0 elsewhere
+IDENTITY = -1
+
+
+class Taps:
+    """Sums over the nodes of a grid, for tensors like `like`."""
+
+    def __init__(self, layout: Layout, like: Tensor) -> None:
+        self.key = layout.sigma, layout.spacing, layout.nodes, layout.order
+        self.nodes, self.dtype, self.device = layout.nodes, like.dtype, like.device
+        self._ready: dict[tuple[int, int], Tensor] = {}
+
+    def apply(self, x: Tensor, derivative: int, divided: int) -> Tensor:
+        """sum_l k(t_l - t_j) x_l for every node j, k being s_n divided by b so many times."""
+        ready = self._ready.get((derivative, divided))
+        if ready is None:
+            make = _matrix if self.nodes <= MATRIX_NODES else _transform
+            ready = make(*self.key, derivative, divided, self.dtype).to(self.device)
+            self._ready[derivative, divided] = ready
+        if self.nodes <= MATRIX_NODES:
+            return x @ ready
+        size = 2 * (len(ready) - 1)
+        return torch.fft.irfft(torch.fft.rfft(x, size).mul_(ready), size)[:, : self.nodes]
+
+
+# constants of nature, like a table of sines; a training run needs a handful of them
+@lru_cache(maxsize=64)
+def _matrix(
+    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
+    place = torch.arange(nodes)
+    return taps[place[:, None] - place[None, :]].to(dtype)
+
+
+@lru_cache(maxsize=64)
+def _transform(
+    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int,
+    dtype: torch.dtype,
+) -> Tensor:
+    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
+    size = _fast_length(2 * nodes)
+    circle = taps.new_zeros(size)
+    lag = torch.arange(1 - nodes, nodes)
+    circle[lag] = taps[-lag]
+    complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
+    return torch.fft.rfft(circle).to(complex_dtype)
+
+
+def _taps(
+    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int
+) -> Tensor:
+    """k at the lags 0, 1, ...; negative lags count from the end."""
+    # the samples are mirrored so far outside that dividing by b does not feel it (b^-1 falls
+    # off by 0.27 per node for order 4, 0.66 for order 12)
+    far = nodes + 20 * order
+    lag = torch.arange(4 * far)
+    lag = torch.where(lag > 2 * far, lag - 4 * far, lag)
+    if derivative == IDENTITY:
+        samples = (lag == 0).double()
+    else:
+        folded = torch.where(lag.abs() > far, (2 * far - lag.abs()) * lag.sign(), lag)
+        samples = lookup(sigma).derivative(folded.double() * spacing, derivative)
+    angle = torch.arange(2 * far + 1).double() * (2 * math.pi / (4 * far))
+    place = torch.arange(order) - (order // 2 - 1)
+    spline = node_weights(order) @ torch.cos(place[:, None] * angle)
+    return torch.fft.irfft(torch.fft.rfft(samples) / spline**divided, 4 * far)
+
+
+def _fast_length(least: int) -> int:
+    """The smallest even 2^a 3^b 5^c from `least` on: lengths that transform quickly."""
+    best = 1 << (least - 1).bit_length()
+    for odd in (3, 5, 9, 15, 25, 45):
+        size = 2 * odd
+        while size < least:
+            size *= 2
+        best = min(best, size)
+    return best

@@ -1,0 +1,51 @@
+"""Conjugate gradients on the units: J v = g for any field that can multiply by P_1."""
+
+import torch
+from torch import Tensor
+
+MAX_PRODUCTS = 400
+
+
+class UnitField:
+    """A field with B(z), d(z) = P_1(z, 1) and products P_1(z, v)."""
+
+    bias: Tensor
+    slope: Tensor
+
+    def product(self, v: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def solve(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """v with J v = (1 - c d) v + c P_1(z, v) = g, and the relative residual of each row."""
+        kept = 1 - strength * self.slope
+        # near the diagonal of J; it is not positive everywhere above the threshold
+        precondition = 1 / kept.clamp(min=0.02)
+        tiny = torch.finfo(g.dtype).tiny
+        scale = g.abs().amax(1, keepdim=True)
+        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+        r = g / scale
+        norm = r.norm(dim=1, keepdim=True)
+        v = torch.zeros_like(r)
+        s = precondition * r
+        p = s.clone()
+        rs = (r * s).sum(1, keepdim=True)
+        left = norm
+        for _ in range(MAX_PRODUCTS):
+            going = left > tolerance * norm
+            if not going.any():
+                break
+            jp = kept * p + strength * self.product(p)
+            curvature = (p * jp).sum(1, keepdim=True)
+            # rows that are solved, or where J turns out not to be positive, stand still
+            step = torch.where(going & (curvature > 0), rs / curvature, 0)
+            if not step.any():
+                break
+            v.addcmul_(step, p)
+            r.addcmul_(step, jp, value=-1)
+            s = precondition * r
+            rs, old = (r * s).sum(1, keepdim=True), rs
+            p = torch.where(step != 0, s + rs / old.clamp(min=tiny) * p, p)
+            left = r.norm(dim=1, keepdim=True)
+        return v * scale, (left / norm.clamp(min=tiny)).squeeze(1)

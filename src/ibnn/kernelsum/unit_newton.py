@@ -1,0 +1,126 @@
+"""Newton's method on the equation z + c B(z) = y, row by row, with steps halved when too long.
+
+The merit is the residual, not the energy: below the threshold J is uniformly invertible, a Newton
+direction shrinks every component of the residual at once, and so halving always ends.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+MAX_STEPS = 60
+MAX_HALVINGS = 12
+
+
+class Field(Protocol):
+    """What is known at one z: B(z), and how to solve with its Jacobian."""
+
+    @property
+    def bias(self) -> Tensor: ...
+
+    def solve(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """v with J v = g, and the relative residual of each row."""
+        ...
+
+
+# the field at z, whose rows are those of the problem with these numbers (all if None)
+FieldAt = Callable[[Tensor, Tensor | None], Field]
+
+
+@dataclass
+class _Rows:
+    """The equation of the rows still at work; `floor` is the rounding of its terms."""
+
+    y: Tensor
+    strength: Tensor
+    goal: Tensor
+    low: Tensor
+    high: Tensor
+
+    def take(self, rows: Tensor) -> "_Rows":
+        return _Rows(*(t.index_select(0, rows) for t in vars(self).values()))
+
+    def inside(self, z: Tensor) -> Tensor:
+        return torch.maximum(torch.minimum(z, self.high), self.low)
+
+    def residual(self, z: Tensor, field: Field) -> Tensor:
+        return (z - self.y).addcmul_(self.strength, field.bias)
+
+    def measure(self, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Per row: the largest residual, the largest as a share of what is allowed, the mean."""
+        size = residual.abs()
+        worst = size.amax(1)
+        excess = worst / self.goal.squeeze(1)
+        if (excess <= 1).all():
+            return worst, excess, excess
+        # nothing is asked below the rounding of the equation's own terms
+        floor = (self.y.abs() + self.strength.abs()).mul_(4 * torch.finfo(size.dtype).eps)
+        share = size.div_(torch.maximum(floor, self.goal, out=floor))
+        return worst, share.amax(1), share.square_().mean(1).sqrt_()
+
+
+def newton(
+    y: Tensor, strength: Tensor, atol: Tensor, start: Tensor, field_at: FieldAt
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Solve from `start`; `strength` and `atol` are (rows, 1).
+
+    Returns the best z found, its largest residual and the steps taken, per row.
+    """
+    # an error is at most residual / (1 - c) for c > 0, and no larger than it for c < 0
+    goal = (1 - strength).clamp(0.02, 1) * atol
+    # B is within +-1, and for c < 0 the solution stays within the range of y
+    spill = strength.clamp(min=0)
+    low, high = y.amin(1, keepdim=True) - spill, y.amax(1, keepdim=True) + spill
+    rows = _Rows(y, strength, goal, low, high)
+    numbers: Tensor | None = None
+    z = rows.inside(start)
+    field = field_at(z, None)
+    residual = rows.residual(z, field)
+    worst, excess, merit = rows.measure(residual)
+    going = excess > 1
+    result: tuple[Tensor, Tensor, Tensor] | None = None
+    for step in range(MAX_STEPS + 1):
+        if step == MAX_STEPS or not going.all():
+            steps = torch.full_like(worst, step, dtype=torch.int32)
+            if result is None:
+                result = z, worst, steps
+            else:
+                for whole, part in zip(result, (z, worst, steps), strict=True):
+                    whole.index_copy_(0, numbers, part)
+            keep = going.nonzero().squeeze(1)
+            if step == MAX_STEPS or not len(keep):
+                break
+            numbers = keep if numbers is None else numbers[keep]
+            rows, z, merit, excess = rows.take(keep), z[keep], merit[keep], excess[keep]
+            worst = worst[keep]
+            field = field_at(z, numbers)
+            residual = rows.residual(z, field)
+        tolerance = (0.1 / excess[:, None]).clamp_(1e-5, 1e-2)
+        direction, _ = field.solve(residual, rows.strength, tolerance)
+        size = torch.ones_like(rows.strength)
+        moved = torch.zeros_like(excess, dtype=torch.bool)
+        base = z
+        for _ in range(MAX_HALVINGS):
+            trial = rows.inside(base - size * direction)
+            field = field_at(trial, numbers)
+            residual = rows.residual(trial, field)
+            new_worst, new_excess, new_merit = rows.measure(residual)
+            better = moved | (new_merit < (1 - 1e-3 * size.squeeze(1)) * merit) | (new_excess <= 1)
+            if better.all():
+                z, worst, excess = trial, new_worst, new_excess
+                moved = better
+                break
+            size = torch.where(better[:, None], size, size / 2)
+            z = torch.where(better[:, None], trial, z)
+            worst = torch.where(better, new_worst, worst)
+            excess = torch.where(better, new_excess, excess)
+            moved = better
+        merit = torch.where(moved, new_merit, merit)
+        going = moved & (excess > 1)
+    assert result is not None
+    return result

@@ -1,0 +1,226 @@
+"""The dendritic nonlinearity sigma: value, derivatives, primitive and slope bound.
+
+Every sigma here has slope 1 at 0 and values in [-1, 1]; the neuron uses `sigma(slope * x)`.
+To try one of your own, subclass `Sigma`, give it `value` and `primitive`, and pass an instance:
+
+>>> class Softsign(Sigma):
+...     name = "softsign"
+...     def value(self, x):
+...         return x / (1 + x.abs())
+...     def primitive(self, x):
+...         return x.abs() - torch.log1p(x.abs())
+>>> resolve(Softsign()).derivative(torch.zeros(1, dtype=torch.float64), 1)
+tensor([1.], dtype=torch.float64)
+"""
+
+import math
+from functools import lru_cache
+from weakref import WeakValueDictionary
+
+import torch
+from torch import Tensor
+
+
+class Sigma:
+    """An odd, non-decreasing function with slope 1 at 0.
+
+    `slope_bound` is the largest derivative, `bound` the largest value. Set `certified = False` to
+    use a sigma that is not monotonic: it is then solved all the same, but nothing is proven about
+    it, so thresholds are refused and layers need `bounded=False`.
+    """
+
+    name = "sigma"
+    slope_bound = 1.0
+    bound = 1.0
+    certified = True
+
+    def value(self, x: Tensor) -> Tensor:
+        raise NotImplementedError(f"{type(self).__name__} needs a method value(x)")
+
+    def primitive(self, x: Tensor) -> Tensor:
+        """The even function S with S' = sigma and S(0) = 0, behind the energy."""
+        raise NotImplementedError(f"{type(self).__name__} needs a method primitive(x)")
+
+    def derivative(self, x: Tensor, order: int) -> Tensor:
+        """The derivative of any order (0 is the value, -1 the primitive); by autograd unless
+        a subclass has formulas."""
+        if order < 0:
+            return self.primitive(x)
+        with torch.enable_grad():
+            point = x.detach().requires_grad_()
+            result = self.value(point)
+            for _ in range(order):
+                if not result.requires_grad:
+                    return torch.zeros_like(x)
+                (result,) = torch.autograd.grad(result.sum(), point, create_graph=True)
+        return result.detach()
+
+    @property
+    def key(self) -> str:
+        """A name under which `lookup` finds this object again."""
+        if _BUILT_IN.get(self.name) is self:
+            return self.name
+        key = f"{self.name}@{id(self)}"
+        _own[key] = self
+        return key
+
+    def __reduce__(self) -> "str | tuple[object, ...]":
+        # copies of a built-in sigma are that sigma
+        return (resolve, (self.name,)) if self.key == self.name else super().__reduce__()
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+class Tanh(Sigma):
+    name = "tanh"
+
+    def value(self, x: Tensor) -> Tensor:
+        return torch.tanh(x)
+
+    def primitive(self, x: Tensor) -> Tensor:
+        return x.abs() + torch.nn.functional.softplus(-2 * x.abs()) - math.log(2)
+
+    def derivative(self, x: Tensor, order: int) -> Tensor:
+        if order < 0:
+            return self.primitive(x)
+        t = torch.tanh(x)
+        return t if order == 0 else _polynomial(_tanh_polynomial(order), t)
+
+
+class Hardtanh(Sigma):
+    """Piecewise linear: the derivative jumps at -1 and 1, and higher ones are zero elsewhere."""
+
+    name = "hardtanh"
+
+    def value(self, x: Tensor) -> Tensor:
+        return x.clamp(-1, 1)
+
+    def primitive(self, x: Tensor) -> Tensor:
+        inside = x.clamp(-1, 1)
+        return inside * inside / 2 + (x.abs() - 1).clamp(min=0)
+
+    def derivative(self, x: Tensor, order: int) -> Tensor:
+        if order <= 0:
+            return self.value(x) if order == 0 else self.primitive(x)
+        return (x.abs() < 1).to(x.dtype) if order == 1 else torch.zeros_like(x)
+
+
+class Arctan(Sigma):
+    """(2/pi) arctan(pi x / 2): long tails, never quite 1."""
+
+    name = "arctan"
+
+    def value(self, x: Tensor) -> Tensor:
+        return torch.atan(x * (math.pi / 2)) * (2 / math.pi)
+
+    def primitive(self, x: Tensor) -> Tensor:
+        u = x * (math.pi / 2)
+        return (u * torch.atan(u) - torch.log1p(u * u) / 2) * (2 / math.pi) ** 2
+
+    def derivative(self, x: Tensor, order: int) -> Tensor:
+        if order <= 0:
+            return self.value(x) if order == 0 else self.primitive(x)
+        # arctan^(n)(u) = (n-1)! cos(t)^n sin(n (t + pi/2)) with t = arctan(u)
+        t = torch.atan(x * (math.pi / 2))
+        scale = math.factorial(order - 1) * (math.pi / 2) ** (order - 1)
+        return scale * torch.cos(t) ** order * torch.sin(order * (t + math.pi / 2))
+
+
+class Erf(Sigma):
+    """erf(sqrt(pi) x / 2): Gaussian derivative."""
+
+    name = "erf"
+
+    def value(self, x: Tensor) -> Tensor:
+        return torch.erf(x * (math.sqrt(math.pi) / 2))
+
+    def primitive(self, x: Tensor) -> Tensor:
+        return x * self.value(x) + torch.expm1(-(math.pi / 4) * x * x) * (2 / math.pi)
+
+    def derivative(self, x: Tensor, order: int) -> Tensor:
+        if order <= 0:
+            return self.value(x) if order == 0 else self.primitive(x)
+        return _polynomial(_erf_polynomial(order), x) * torch.exp(-(math.pi / 4) * x * x)
+
+
+def resolve(sigma: "str | Sigma") -> Sigma:
+    """The sigma meant by a name or an object, checked to be one the theory allows."""
+    if isinstance(sigma, str):
+        if sigma in _BUILT_IN:
+            return _BUILT_IN[sigma]
+        raise ValueError(f"sigma={sigma!r} is not known; expected one of {names()} or a Sigma")
+    if not isinstance(sigma, Sigma):
+        raise TypeError(f"sigma must be a name or an ibnn.Sigma, got {type(sigma).__name__}")
+    if _BUILT_IN.get(sigma.name) is not sigma and not getattr(sigma, "_checked", False):
+        _check(sigma)
+        sigma._checked = True  # type: ignore[attr-defined]
+    return sigma
+
+
+def lookup(key: str) -> Sigma:
+    """The sigma with this `key`; one of the user's own must still be alive in this process."""
+    found = _BUILT_IN.get(key) or _own.get(key)
+    if found is None:
+        raise LookupError(f"sigma {key!r} is not known in this process; expected one of {names()}")
+    return found
+
+
+def names() -> list[str]:
+    return sorted(_BUILT_IN)
+
+
+def _check(sigma: Sigma) -> None:
+    x = torch.linspace(-8, 8, 321, dtype=torch.float64)
+    value, slope = sigma.value(x), sigma.derivative(x, 1)
+    if not torch.allclose(value, -value.flip(0), atol=1e-9):
+        raise ValueError(f"sigma {sigma.name} must be odd: sigma(-x) = -sigma(x)")
+    if sigma.certified and (slope < -1e-9).any():
+        raise ValueError(
+            f"sigma {sigma.name} decreases somewhere, so its equation has no proven solution; "
+            "set certified = False on it to use it without certificates"
+        )
+    if (slope > sigma.slope_bound * (1 + 1e-9)).any():
+        raise ValueError(
+            f"sigma {sigma.name} has slope {slope.max():.4g}, "
+            f"above its slope_bound={sigma.slope_bound:.4g}"
+        )
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Tensor) -> Tensor:
+    result = torch.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        result = result * x + coefficient
+    return result
+
+
+@lru_cache
+def _tanh_polynomial(order: int) -> tuple[float, ...]:
+    """Coefficients, in t = tanh(x), of the derivative of tanh: q -> q' (1 - t^2)."""
+    if order == 0:
+        return (0.0, 1.0)
+    previous = _tanh_polynomial(order - 1)
+    result = [0.0] * (len(previous) + 1)
+    for power, coefficient in enumerate(previous):
+        if power:
+            result[power - 1] += power * coefficient
+            result[power + 1] -= power * coefficient
+    return tuple(result)
+
+
+@lru_cache
+def _erf_polynomial(order: int) -> tuple[float, ...]:
+    """The polynomial before exp(-pi x^2 / 4) in the derivative of erf: q -> q' - (pi/2) x q."""
+    if order == 1:
+        return (1.0,)
+    previous = _erf_polynomial(order - 1)
+    result = [0.0] * (len(previous) + 1)
+    for power, coefficient in enumerate(previous):
+        result[power + 1] -= coefficient * math.pi / 2
+        if power:
+            result[power - 1] += power * coefficient
+    return tuple(result)
+
+
+_BUILT_IN: dict[str, Sigma] = {s.name: s for s in (Tanh(), Hardtanh(), Arctan(), Erf())}
+_own: WeakValueDictionary[str, Sigma] = WeakValueDictionary()

@@ -1,0 +1,60 @@
+"""The paper's iteration: gradient descent on the energy, with a fixed or a searched step."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ibnn.solver.base import Iteration, State
+from ibnn.solver.newton import descend
+from ibnn.system import System
+
+
+@dataclass(frozen=True)
+class Gradient(Iteration):
+    """z^(n+1) = z^(n) + tau (y - z^(n) - lam B(z^(n))).
+
+    `step="fixed"` takes `tau`, or the largest one proven to descend, 1 / (1 + max(0, -lam) slope
+    mu). `"armijo"` halves tau from 1 until the energy has fallen; `"wolfe"` also grows it until the
+    slope along the step has flattened.
+    """
+
+    name: ClassVar[str] = "gradient"
+    max_steps: ClassVar[int] = 5000
+
+    step_rule: str = "fixed"
+    tau: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.step_rule not in ("fixed", "armijo", "wolfe"):
+            raise ValueError(
+                f"step_rule={self.step_rule!r} is not known; expected 'fixed', 'armijo' or 'wolfe'"
+            )
+        if self.tau is not None and not self.tau > 0:
+            raise ValueError(f"tau must be positive, got {self.tau!r}")
+
+    def step(
+        self, system: System, z: Tensor, residual: Tensor, state: State
+    ) -> tuple[Tensor, Tensor | None, State]:
+        if self.step_rule == "fixed":
+            tau = self.tau or 1 / (1 + (-system.strength).clamp(min=0) * system.eigenvalue)
+            return z - tau * residual, None, state
+        direction = -residual * (self.tau or 1.0)
+        if self.step_rule == "wolfe":
+            direction = self._grow(system, z, residual, direction)
+        return (*descend(system, z, residual, direction, halvings=60), state)
+
+    @staticmethod
+    def _grow(system: System, z: Tensor, residual: Tensor, direction: Tensor) -> Tensor:
+        """Doubles the step of a row while the energy still falls steeply at its end (the curvature
+        condition, c_2 = 0.9)."""
+        slope = (residual * direction).sum(-1, keepdim=True)
+        for _ in range(10):
+            end = (system.residual(z + direction) * direction).sum(-1, keepdim=True)
+            steep = end < 0.9 * slope
+            if not bool(steep.any()):
+                break
+            direction = torch.where(steep, 2 * direction, direction)
+            slope = torch.where(steep, 2 * slope, slope)
+        return direction

@@ -1,0 +1,23 @@
+"""Lite: one explicit step instead of a solve, for comparison and for speed."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from ibnn.solver.base import Found, Solver, judge
+from ibnn.system import System
+
+
+@dataclass(frozen=True)
+class Lite(Solver):
+    """z = y - lam B(y): the first order of the solution in lam, differentiated directly."""
+
+    name: ClassVar[str] = "lite"
+    max_steps: ClassVar[int] = 1
+    approximate: ClassVar[bool] = True
+
+    def find(self, system: System, start: Tensor, max_steps: int) -> Found:
+        z = start - system.residual(start)
+        steps = z.new_ones(len(z)).int()
+        return judge(system, z, system.residual(z), steps)

@@ -1,0 +1,92 @@
+"""Newton's method on the energy: directions by conjugate gradients, steps that never climb."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from ibnn.solver.base import Found, Iteration, State, judge
+from ibnn.solver.linear import conjugate_gradients
+from ibnn.system import System
+
+
+@dataclass(frozen=True)
+class Newton(Iteration):
+    """J d = -r, then z + t d with t = 1, 1/2, 1/4, ... until the energy has fallen.
+
+    Below the threshold the energy is strictly convex, so this finds the one solution from
+    anywhere; above it, it finds one of them. Where the system can be reduced to fewer unknowns
+    (uniform coupling) the reduced form is solved instead.
+    """
+
+    name: ClassVar[str] = "newton"
+    max_steps: ClassVar[int] = 60
+
+    linear_rtol: float = 1e-3
+    linear_steps: int = 200
+    halvings: int = 40
+    reduce: bool = True
+
+    def find(self, system: System, start: Tensor, max_steps: int) -> Found:
+        if self.reduce and system.reducible and start is system.y and max_steps >= self.max_steps:
+            return self._find_reduced(system, max_steps)
+        return super().find(system, start, max_steps)
+
+    def _find_reduced(self, system: System, max_steps: int) -> Found:
+        z, steps = system.reduced_roots()
+        found = judge(system, z, system.residual(z), steps)
+        unsolved = (~(found.excess <= 1)).nonzero().squeeze(-1)
+        if not len(unsolved):
+            return found
+        start = torch.where(z.isfinite(), z, system.y)[unsolved]
+        return found.updated(unsolved, super().find(system.rows(unsolved), start, max_steps))
+
+    def step(
+        self, system: System, z: Tensor, residual: Tensor, state: State
+    ) -> tuple[Tensor, Tensor | None, State]:
+        jacobian, diagonal = system.linearised(z)
+        direction, _ = conjugate_gradients(
+            jacobian, -residual, diagonal, self.linear_rtol, self.linear_steps
+        )
+        return (*descend(system, z, residual, direction, self.halvings), state)
+
+
+def descend(
+    system: System, z: Tensor, residual: Tensor, direction: Tensor, halvings: int
+) -> tuple[Tensor, Tensor]:
+    """z + t * direction and its residual, with the first t = 1, 1/2, ... that lowers the energy.
+
+    Two tests that need no energy come first: on a convex energy it is enough that the slope along
+    the direction is still downhill at the new point, or that the residual shrank by more than the
+    condition number of J can hide.
+    """
+    eps = torch.finfo(z.dtype).eps
+    slope = (residual * direction).sum(-1)
+    size = residual.norm(dim=-1)
+    convex = system.convex()
+    enough = size / (2 * system.condition_bound().sqrt())
+    moved, found = z, residual
+    pending = torch.arange(len(z), device=z.device)
+    length = 1.0
+    energy: tuple[Tensor, Tensor] | None = None
+    for _ in range(halvings):
+        part = system if len(pending) == len(z) else system.rows(pending)
+        trial = z[pending] + length * direction[pending]
+        after = part.residual(trial)
+        downhill = (after * direction[pending]).sum(-1) <= 0
+        accepted = convex[pending] & (downhill | (after.norm(dim=-1) <= enough[pending]))
+        if not bool(accepted.all()):
+            if energy is None:
+                energy = system.energy(z)
+            before, terms = energy[0][pending], energy[1][pending]
+            now, _ = part.energy(trial)
+            fell = now <= before + 1e-4 * length * slope[pending] + 4 * eps * terms
+            accepted = accepted | fell
+        moved = moved.index_copy(0, pending[accepted], trial[accepted])
+        found = found.index_copy(0, pending[accepted], after[accepted])
+        pending = pending[~accepted]
+        if not len(pending):
+            break
+        length /= 2
+    return moved, found

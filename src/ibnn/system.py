@@ -1,0 +1,100 @@
+"""The system: the equation of one batch, z + c B(z) = y, and what solvers may ask of it.
+
+Rows of units, and units of z in which sigma has slope 1: `y` is slope * y, `strength` is
+lam * slope. A solver sees nothing else, so it never knows which coupling it serves.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from ibnn.coupling import Kernel
+from ibnn.sigma import Sigma
+
+# P_n(z, a) with everything else bound: (z, a, order) -> sums
+PairSum = Callable[[Tensor, Tensor | None, int], Tensor]
+
+
+@dataclass(frozen=True)
+class System:
+    y: Tensor  # (rows, units)
+    strength: Tensor  # (rows, 1)
+    weight: Tensor | None
+    kernel: Kernel
+    sigma: Sigma
+    units: Sequence[int]
+    atol: Tensor  # (rows, 1): accuracy wanted of z
+    rtol: float
+    eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
+    differentiable_sum: PairSum | None = None
+
+    def pair_sum(self, z: Tensor, a: Tensor | None, order: int) -> Tensor:
+        if self.differentiable_sum is not None:
+            return self.differentiable_sum(z, a, order)
+        return self.kernel.pair_sum(z, a, self.weight, order, self.sigma, self.units)
+
+    def bias(self, z: Tensor) -> Tensor:
+        """B(z)_i = sum_k w_ik sigma(z_k - z_i)."""
+        return self.pair_sum(z, None, 0)
+
+    def residual(self, z: Tensor) -> Tensor:
+        """The gradient of the energy, zero at the solution."""
+        return z - self.y + self.strength * self.bias(z)
+
+    def energy(self, z: Tensor) -> tuple[Tensor, Tensor]:
+        """The paper's E_lambda of each row, and the size of the terms it is the difference of."""
+        pairs = self.strength.squeeze(-1) * self.pair_sum(z, None, -1).sum(-1)
+        distance = (z - self.y).square().sum(-1)
+        return (distance - pairs) / 2, (distance + pairs.abs()) / 2
+
+    def linearised(self, z: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
+        """J(z) as a function of v, J v = v + c (P_1(z, v) - v P_1(z, 1)), and its diagonal."""
+        degree = self.pair_sum(z, None, 1)
+        kept = 1 - self.strength * degree
+
+        def jacobian(v: Tensor) -> Tensor:
+            return kept * v + self.strength * self.pair_sum(z, v, 1)
+
+        own = self.kernel.self_weight(self.weight, self.units)
+        return jacobian, kept + self.strength * own
+
+    def excess(self, residual: Tensor) -> Tensor:
+        """Per row, the worst residual as a multiple of the one allowed: solved at 1 or less."""
+        eps = torch.finfo(self.y.dtype).eps
+        size = self.y.abs()
+        # no residual can be asked below the rounding of its own terms
+        floor = 4 * eps * (size + self.strength.abs())
+        allowed = torch.maximum(self.margin * (self.atol + self.rtol * size), floor)
+        return (residual.abs() / allowed).amax(-1)
+
+    @property
+    def margin(self) -> Tensor:
+        """(rows, 1): the smallest eigenvalue J can have; a residual r is an error <= r / margin."""
+        return (1 - self.strength * self.eigenvalue).clamp(0.05, 1)
+
+    def convex(self) -> Tensor:
+        """Per row, whether its energy is proven strictly convex."""
+        return (self.strength * self.eigenvalue < 1).squeeze(-1)
+
+    def condition_bound(self) -> Tensor:
+        """Per row, a bound on the condition number of J anywhere (where the row is convex)."""
+        largest = 1 + (-self.strength).clamp(min=0) * self.eigenvalue
+        return (largest / self.margin).squeeze(-1)
+
+    def rows(self, index: Tensor) -> "System":
+        """The same equation for some of the rows only."""
+        return replace(self, y=self.y[index], strength=self.strength[index], atol=self.atol[index])
+
+    @property
+    def reducible(self) -> bool:
+        """Whether the coupling can solve the whole row at once by fewer unknowns."""
+        return self.differentiable_sum is None and self.kernel.reduces(self.sigma)
+
+    def reduced_roots(self) -> tuple[Tensor, Tensor]:
+        """z found through the reduced form, and its steps."""
+        wanted = self.margin * self.atol
+        return self.kernel.find_roots(
+            self.y, self.strength.squeeze(-1), wanted.squeeze(-1), self.sigma
+        )
