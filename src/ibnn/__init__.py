@@ -1,6 +1,7 @@
 """Implicit-bias neurons for PyTorch: units that listen to their neighbours, solved exactly."""
 
 from ibnn import solver
+from ibnn.convert import Conversion, conversion_report, convert, standard
 from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.functional import energy, implicit_bias, residual, solve
 from ibnn.modules import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
@@ -16,6 +17,7 @@ __all__ = [
     "Conv3d",
     "ConvergenceError",
     "ConvergenceWarning",
+    "Conversion",
     "Coupling",
     "Dense",
     "ImplicitBias",
@@ -24,10 +26,13 @@ __all__ = [
     "Solution",
     "Uniform",
     "Window",
+    "conversion_report",
+    "convert",
     "energy",
     "implicit_bias",
     "residual",
     "solve",
     "solver",
+    "standard",
     "uniqueness_threshold",
 ]

@@ -94,13 +94,19 @@ class BiasMixin(nn.Module):
             raise ValueError(
                 f"sigma {self.sigma.name} is not certified: learn lam with bounded=False"
             )
-        place = {"device": device, "dtype": dtype or torch.get_default_dtype()}
+        if any(dim >= 0 for dim in coupling.dims):
+            raise ValueError(
+                f"coupling dims={coupling.dims} must count from the end in a layer, "
+                "where the first dim may be the batch"
+            )
         if spatial_dims is not None and coupling.dims != tuple(range(-spatial_dims, 0)):
             channels = 1  # units of several channels talk to each other: one lam, or no energy
-        lam_value = _number_or_channels("lam", lam, channels, place)
-        slope_value = _number_or_channels("slope", slope, channels, place)
+        dtype = dtype or torch.get_default_dtype()
+        lam_value = _number_or_channels("lam", lam, channels, dtype)
+        slope_value = _number_or_channels("slope", slope, channels, dtype)
         if not bool((slope_value > 0).all()):
             raise ValueError(f"slope must be positive, got {slope!r}")
+        lam_value, slope_value = lam_value.to(device), slope_value.to(device)
         if learn_lam:
             self.lam = nn.Parameter(lam_value)
         else:
@@ -119,6 +125,7 @@ class BiasMixin(nn.Module):
 
     def _write_methods(self) -> None:
         """Writes down, per dtype, how this layer solves; torch.compile sees a constant."""
+        self._written_for = self._monitor.number
         self._methods = tuple(
             describe(
                 self.coupling,
@@ -159,6 +166,8 @@ class BiasMixin(nn.Module):
 
     def add_implicit_bias(self, y: Tensor) -> Tensor:
         """F: y -> z."""
+        if self._written_for != self._monitor.number:
+            self._write_methods()  # torch copies parametrized layers without __setstate__
         how = self._methods[1 if y.dtype == torch.float64 else 0]
         lam, slope = self.effective_lam, self.effective_slope
         return solve_described(y, lam, slope, self.coupling, None, how)[0]
@@ -196,11 +205,9 @@ def _resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None)
     return Uniform(named[coupling])
 
 
-def _number_or_channels(
-    name: str, value: Any, channels: int | None, place: dict[str, Any]
-) -> Tensor:
+def _number_or_channels(name: str, value: Any, channels: int | None, dtype: torch.dtype) -> Tensor:
     try:
-        tensor = torch.as_tensor(value, **place).detach().clone()
+        tensor = torch.as_tensor(value, dtype=dtype, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
             f"{name} must be a number or one number per channel, got {value!r}"

@@ -16,7 +16,7 @@ def keep_below(value: Tensor, bound: Tensor) -> Tensor:
     >>> keep_below(lam, torch.tensor(0.1))
     tensor(0.1000, grad_fn=...)
     """
-    return _KeepBelow.apply(value, bound.to(value).expand_as(value))
+    return _KeepBelow.apply(*torch.broadcast_tensors(value, bound.to(value)))
 
 
 def keep_above(value: Tensor, bound: float) -> Tensor:

@@ -123,8 +123,8 @@ def _terms(z, y, lam, slope, coupling, sigma):
         raise ValueError(f"z must have y's shape {tuple(y.shape)}, got {tuple(z.shape)}")
     rows = Rows(y, coupling)
     how = describe(coupling, sigma, "newton", "implicit", None, None, None, "ignore", y)
-    weight = coupling.weight()
-    weight = None if weight is None else weight.to(y.device, rows.dtype)
+    weight = coupling.weight(rows.dtype)
+    weight = None if weight is None else weight.to(y.device)
 
     def pair_sum(scaled: Tensor, order: int) -> Tensor:
         return PairSum.apply(scaled, None, weight, order, rows.units, how)
@@ -148,7 +148,7 @@ def describe(
     """Checks every choice that is not a tensor and writes them as one line (`ibnn.method`)."""
     if not isinstance(coupling, Coupling):
         raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
-    chosen = solvers.resolve(solver)
+    chosen, nonlinearity = solvers.resolve(solver), sigmas.resolve(sigma)
     if adjoint not in method.ADJOINTS:
         raise ValueError(f"adjoint={adjoint!r} is not known; expected one of {method.ADJOINTS}")
     if on_failure not in method.ON_FAILURE:
@@ -162,9 +162,9 @@ def describe(
         raise ValueError(f"max_steps must be a non-negative int, got {max_steps!r}")
     double = isinstance(y, Tensor) and y.dtype == torch.float64
     default = _ACCURACY[torch.float64 if double else torch.float32]
-    return method.write(
+    how = method.write(
         coupling.kernel,
-        sigmas.resolve(sigma).key,
+        nonlinearity.key,
         solver if isinstance(solver, str) else solvers.key(chosen),
         adjoint,
         on_failure,
@@ -173,6 +173,10 @@ def describe(
         chosen.max_steps if max_steps is None else max_steps,
         monitor,
     )
+    if "@" in how:
+        how = method.OwnParts(how)
+        how.parts = (nonlinearity, chosen)
+    return how
 
 
 def solve_described(
@@ -185,9 +189,8 @@ def solve_described(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """z, and per row (flat): converged, residual, steps."""
     rows = Rows(y, coupling)
-    weight = coupling.weight()
-    if weight is not None:
-        weight = weight.to(y.device, rows.dtype)
+    weight = coupling.weight(rows.dtype)
+    weight = None if weight is None else weight.to(y.device)
     begin = None
     if start is not None:
         if start.shape != y.shape:

@@ -68,6 +68,13 @@ def read(text: str) -> Method:
     )
 
 
+class OwnParts(str):
+    """A method with parts of the user's own: they live as long as it does, so that a graph that
+    holds it can still go backward."""
+
+    parts: tuple[Sigma, Solver]
+
+
 def kernel_of(text: str) -> str:
     return text.split(" ")[0]
 

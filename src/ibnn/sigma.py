@@ -60,7 +60,7 @@ class Sigma:
         """A name under which `lookup` finds this object again."""
         if _BUILT_IN.get(self.name) is self:
             return self.name
-        key = f"{self.name}@{id(self)}"
+        key = f"{'_'.join(self.name.split())}@{id(self)}"
         _own[key] = self
         return key
 

@@ -69,6 +69,18 @@ class System:
         allowed = torch.maximum(self.margin * (self.atol + self.rtol * size), floor)
         return (residual.abs() / allowed).amax(-1)
 
+    def excess_of_step(self, residual: Tensor, step: Tensor) -> Tensor:
+        """As `excess`, from the Newton step that the residual asks for.
+
+        Where J is stiff the rounding of z alone leaves a residual above the one allowed, but J
+        takes it back: the step is the error itself, wherever J hardly changes along it (sigma
+        varies over 1, and residual / margin bounds the way to the solution)."""
+        eps = torch.finfo(self.y.dtype).eps
+        size = self.y.abs()
+        share = (step.abs() / torch.maximum(self.atol + self.rtol * size, eps * size)).amax(-1)
+        near = residual.abs().amax(-1) <= 0.1 * self.margin.squeeze(-1)
+        return torch.where(near, share, torch.inf)
+
     @property
     def margin(self) -> Tensor:
         """(rows, 1): the smallest eigenvalue J can have; a residual r is an error <= r / margin."""

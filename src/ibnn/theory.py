@@ -28,7 +28,9 @@ def uniqueness_threshold(
     if not isinstance(slope, Tensor) and not (math.isfinite(slope) and slope > 0):
         raise ValueError(f"slope must be positive and finite, got {slope!r}")
     eigenvalue = 1.0 if coupling is None else coupling.largest_eigenvalue()
-    return 1 / (slope * chosen.slope_bound * eigenvalue)
+    steepest = slope * chosen.slope_bound * eigenvalue
+    # weights that connect nobody: z = y, whatever lam
+    return 1 / steepest if isinstance(steepest, Tensor) or steepest else math.inf
 
 
 def paper_threshold(slope: float | Tensor = 10.0) -> float | Tensor:

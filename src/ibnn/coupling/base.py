@@ -17,7 +17,7 @@ class Coupling(nn.Module):
     kernel: str
     dims: tuple[int, ...]
 
-    def weight(self) -> Tensor | None:
+    def weight(self, dtype: torch.dtype | None = None) -> Tensor | None:
         """The weights as a tensor gradients flow through; None where there is nothing to store."""
         return None
 

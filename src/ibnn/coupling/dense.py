@@ -47,8 +47,9 @@ class Dense(Coupling):
             self.register_buffer("raw", weight, persistent=False)
         self._eigenvalue: float | None = None
 
-    def weight(self) -> Tensor:
-        symmetric = (self.raw + self.raw.T) / 2
+    def weight(self, dtype: torch.dtype | None = None) -> Tensor:
+        raw = self.raw.to(dtype)
+        symmetric = (raw + raw.T) / 2
         return symmetric.abs() if self.learnable else symmetric
 
     def largest_eigenvalue(self) -> "float | Tensor":
@@ -57,9 +58,9 @@ class Dense(Coupling):
             weight = self.weight()
             return 2 * (weight.sum(1) - weight.diagonal()).amax()
         if self._eigenvalue is None:
-            weight = self.weight().double()
+            weight = self.weight(torch.float64)
             laplacian = torch.diag(weight.sum(1)) - weight
-            self._eigenvalue = float(torch.linalg.eigvalsh(laplacian)[-1])
+            self._eigenvalue = max(0.0, float(torch.linalg.eigvalsh(laplacian)[-1]))
         return self._eigenvalue
 
     def check_units(self, units: Sequence[int]) -> None:

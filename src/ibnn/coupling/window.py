@@ -56,8 +56,8 @@ class Window(Coupling):
         else:
             self.register_buffer("std", value, persistent=False)
 
-    def weight(self) -> Tensor:
-        taps = [self._taps(size) for size in self.kernel_size]
+    def weight(self, dtype: torch.dtype | None = None) -> Tensor:
+        taps = [self._taps(size, dtype or self.std.dtype) for size in self.kernel_size]
         result = taps[0]
         for tap in taps[1:]:
             result = result.unsqueeze(-1) * tap
@@ -75,7 +75,7 @@ class Window(Coupling):
 
     def for_layer(self, spatial_dims: int) -> "Window":
         if self.single and spatial_dims > 1:
-            std = float(self.std) if self.profile == "gaussian" else None
+            std = float(self.std.detach()) if self.profile == "gaussian" else None
             return Window(self.kernel_size * spatial_dims, self.profile, std, self.learnable)
         if len(self.kernel_size) != spatial_dims:
             raise ValueError(
@@ -85,17 +85,17 @@ class Window(Coupling):
 
     def extra_repr(self) -> str:
         size = self.kernel_size[0] if self.single else self.kernel_size
-        shape = "" if self.profile == "box" else f", std={float(self.std):.3g}"
+        shape = "" if self.profile == "box" else f", std={float(self.std.detach()):.3g}"
         return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
 
-    def _taps(self, size: int) -> Tensor:
+    def _taps(self, size: int, dtype: torch.dtype) -> Tensor:
         if self.profile == "box":
-            return torch.full((size,), 1 / size, dtype=self.std.dtype, device=self.std.device)
-        offsets = torch.arange(size, dtype=self.std.dtype, device=self.std.device) - size // 2
-        return torch.softmax(-((offsets / self.std) ** 2) / 2, 0)
+            return torch.full((size,), 1 / size, dtype=dtype, device=self.std.device)
+        offsets = torch.arange(size, dtype=dtype, device=self.std.device) - size // 2
+        return torch.softmax(-((offsets / self.std.to(dtype)) ** 2) / 2, 0)
 
     def _lowest_transform(self, size: int) -> Tensor:
-        taps = self._taps(size)
+        taps = self._taps(size, self.std.dtype)
         points = 64 * size
         angle = torch.linspace(0, math.pi, points, dtype=taps.dtype, device=taps.device)
         offsets = torch.arange(size, dtype=taps.dtype, device=taps.device) - size // 2

@@ -52,7 +52,7 @@ def key(solver: Solver) -> str:
     if _BUILT_IN.get(solver.name) is type(solver):
         options = dataclasses.asdict(solver)  # type: ignore[call-overload]
         return solver.name + json.dumps(options, separators=(",", ":"))
-    text = f"{solver.name}@{id(solver)}"
+    text = f"{'_'.join(solver.name.split())}@{id(solver)}"
     _own[text] = solver
     return text
 

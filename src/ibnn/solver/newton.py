@@ -31,25 +31,49 @@ class Newton(Iteration):
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
         if self.reduce and system.reducible and start is system.y and max_steps >= self.max_steps:
             return self._find_reduced(system, max_steps)
-        return super().find(system, start, max_steps)
+        return self._reconsider(system, super().find(system, start, max_steps))
 
     def _find_reduced(self, system: System, max_steps: int) -> Found:
         z, steps = system.reduced_roots()
-        found = judge(system, z, system.residual(z), steps)
+        found = self._reconsider(system, judge(system, z, system.residual(z), steps))
         unsolved = (~(found.excess <= 1)).nonzero().squeeze(-1)
         if not len(unsolved):
             return found
         start = torch.where(z.isfinite(), z, system.y)[unsolved]
-        return found.updated(unsolved, super().find(system.rows(unsolved), start, max_steps))
+        rest = system.rows(unsolved)
+        again = self._reconsider(rest, super().find(rest, start, max_steps))
+        return found.updated(unsolved, again)
+
+    @torch.no_grad()
+    def _reconsider(self, system: System, found: Found) -> Found:
+        """Counts rows as solved whose residual is nothing but the rounding of z seen through J."""
+        unsolved = (~(found.excess <= 1)).nonzero().squeeze(-1)
+        if len(unsolved):
+            part, z = system.rows(unsolved), found.z[unsolved]
+            residual = part.residual(z)
+            share = part.excess_of_step(residual, self._direction(part, z, residual))
+            found.excess = found.excess.index_copy(
+                0, unsolved, torch.minimum(share, found.excess[unsolved])
+            )
+        return found
 
     def step(
         self, system: System, z: Tensor, residual: Tensor, state: State
     ) -> tuple[Tensor, Tensor | None, State]:
+        direction = self._direction(system, z, residual)
+        moved, after = descend(system, z, residual, direction, self.halvings)
+        # a last step below the accuracy asked for: the row is done (see `_reconsider`)
+        if system.differentiable_sum is None:
+            done = (system.excess_of_step(residual, direction) <= 1).unsqueeze(-1)
+            moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
+        return moved, after, state
+
+    def _direction(self, system: System, z: Tensor, residual: Tensor) -> Tensor:
         jacobian, diagonal = system.linearised(z)
         direction, _ = conjugate_gradients(
             jacobian, -residual, diagonal, self.linear_rtol, self.linear_steps
         )
-        return (*descend(system, z, residual, direction, self.halvings), state)
+        return direction
 
 
 def descend(
