@@ -1,0 +1,19 @@
+"""Many runs: those not yet finished are trained here, in processes, or on a Ray cluster."""
+
+from ibnn.lab.runner.display import Display
+from ibnn.lab.runner.events import Event
+from ibnn.lab.runner.outcome import Outcome, Stopped
+from ibnn.lab.runner.run import ENGINES, EngineError, run_all
+from ibnn.lab.runner.timeleft import TimeLeft, duration
+
+__all__ = [
+    "ENGINES",
+    "Display",
+    "EngineError",
+    "Event",
+    "Outcome",
+    "Stopped",
+    "TimeLeft",
+    "duration",
+    "run_all",
+]

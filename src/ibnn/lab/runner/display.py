@@ -1,0 +1,132 @@
+"""One picture of all runs: bars with the time left on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from ibnn.lab.runner.events import Event
+from ibnn.lab.runner.outcome import runs
+from ibnn.lab.runner.timeleft import TimeLeft, duration
+from ibnn.lab.training import RunConfig
+
+PLAIN_SECONDS = 10.0
+
+
+class Display:
+    """Pass it to `run_all` as `on_event`.
+
+    >>> with Display() as display:  # doctest: +SKIP
+    ...     run_all(configs, "out", on_event=display)
+    """
+
+    def __init__(self, console: Console | None = None):
+        self._console = console or Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[note]}"),
+            console=self._console,
+            disable=not self._console.is_terminal,
+            transient=True,
+        )
+        self._live = self._console.is_terminal
+        self._tasks: dict[str, TaskID] = {}
+        self._all: TaskID | None = None
+        self._time = TimeLeft(())
+        self._total = 0
+        self._ended = 0
+        self._spoke = 0.0
+
+    def __enter__(self) -> Display:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(self, event: Event) -> None:
+        """Show one event."""
+        if event.kind == "planned":
+            self._plan(event)
+        elif event.config is not None:
+            getattr(self, f"_{event.kind}")(event, event.config)
+            self._update_all()
+
+    def _plan(self, event: Event) -> None:
+        self._time = TimeLeft(event.planned, event.workers)
+        self._total = len(event.planned)
+        self._ended = 0
+        if self._all is not None:
+            self._bars.remove_task(self._all)
+        self._all = self._bars.add_task("all runs", total=self._total or 1, note="")
+        if self._total:
+            self._say(f"{runs(self._total)} to train, {event.workers} at a time")
+
+    def _skipped(self, event: Event, config: RunConfig) -> None:
+        """Finished before: nothing to show."""
+
+    def _started(self, event: Event, config: RunConfig) -> None:
+        self._remove(config)
+        total = config.warmup_epochs + config.epochs
+        self._tasks[config.identity()] = self._bars.add_task(
+            f"  {config.title()}", total=total, note="starting"
+        )
+
+    def _epoch(self, event: Event, config: RunConfig) -> None:
+        assert event.metrics is not None
+        self._time.epoch(config, event.metrics)
+        done = event.metrics.epoch
+        done += config.warmup_epochs if event.metrics.stage == "training" else 0
+        task = self._tasks.get(config.identity())
+        if task is not None:
+            self._bars.update(task, completed=done, note=str(event.metrics))
+        if not self._live and time.monotonic() - self._spoke >= PLAIN_SECONDS:
+            self._say(f"{config.title()}: {event.metrics}{self._left()}")
+
+    def _lost(self, event: Event, config: RunConfig) -> None:
+        self._say(f"{config.title()}: worker {event.text}, goes on from its last checkpoint")
+
+    def _done(self, event: Event, config: RunConfig) -> None:
+        self._end(config)
+        best = ""
+        if event.result is not None:
+            accuracy, epoch = event.result.best_accuracy, event.result.best_epoch
+            best = f": best {100 * accuracy:.1f} % in epoch {epoch}"
+        self._say(f"[{self._ended}/{self._total}] {config.title()}{best}{self._left()}")
+
+    def _failed(self, event: Event, config: RunConfig) -> None:
+        self._end(config)
+        reason = event.text.partition("\n")[0]
+        self._say(f"[{self._ended}/{self._total}] {config.title()}: FAILED, {reason}")
+
+    def _end(self, config: RunConfig) -> None:
+        self._ended += 1
+        self._time.ended(config)
+        self._remove(config)
+
+    def _remove(self, config: RunConfig) -> None:
+        task = self._tasks.pop(config.identity(), None)
+        if task is not None:
+            self._bars.remove_task(task)
+
+    def _update_all(self) -> None:
+        if self._all is not None:
+            note = f"{self._ended}/{self._total}{self._left()}"
+            self._bars.update(self._all, completed=self._ended, note=note)
+
+    def _left(self) -> str:
+        seconds = self._time.seconds()
+        return f", {duration(seconds)} left" if seconds else ""
+
+    def _say(self, text: str) -> None:
+        self._spoke = time.monotonic()
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,24 @@
+"""Engine `inline`: one run after the other in this process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ibnn.lab.runner.attempt import Attempts
+from ibnn.lab.runner.engine import Settings
+from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.training import Metrics, RunConfig
+
+
+def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
+    """Train all; a run that fails does not stop the others."""
+    attempt = Attempts(settings.root, settings.data_root, settings.checkpoint_seconds)
+    for config in configs:
+
+        def on_epoch(metrics: Metrics, config: RunConfig = config) -> None:
+            emit(Event(kind="epoch", config=config, metrics=metrics))
+
+        emit(Event(kind="started", config=config, pid=os.getpid()))
+        text = attempt(config, on_epoch)
+        emit(Event(kind="failed" if text else "done", config=config, text=text))

@@ -1,0 +1,41 @@
+"""How a set of runs ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Outcome:
+    """Identities of the runs, by how they ended."""
+
+    done: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)  # one line, then the traceback
+    skipped: list[str] = field(default_factory=list)  # finished before
+
+    @property
+    def ok(self) -> bool:
+        """Whether every run has a result."""
+        return not self.failed
+
+    def __str__(self) -> str:
+        parts = [f"{runs(len(self.done))} trained"]
+        parts += [f"{len(self.skipped)} finished before"] if self.skipped else []
+        parts += [f"{len(self.failed)} failed"] if self.failed else []
+        return ", ".join(parts)
+
+
+class Stopped(KeyboardInterrupt):
+    """Ctrl-C while runs were trained; every worker has ended, every checkpoint is whole."""
+
+    def __init__(self, outcome: Outcome, left: int):
+        super().__init__(
+            f"stopped with {runs(left)} to go ({outcome}); "
+            "the same command goes on from the last checkpoints"
+        )
+        self.outcome = outcome
+
+
+def runs(number: int) -> str:
+    """`1 run`, `2 runs`."""
+    return f"{number} run" if number == 1 else f"{number} runs"

@@ -1,0 +1,180 @@
+"""Engine `ray`: runs as tasks of a Ray cluster, joined by address or started here.
+
+A cluster need not share a disk: the dataset travels with the tasks and the finished run folder
+comes back. Where it does share one, a run whose worker was lost goes on from its checkpoint.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ibnn.lab import data, files
+from ibnn.lab.runner.attempt import record
+from ibnn.lab.runner.engine import EngineError, Settings
+from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.training import Metrics, RunConfig, RunFolder, train
+
+POLL_SECONDS = 0.2
+CONNECT_SECONDS = 10.0
+
+
+def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
+    """Train all; Ray decides where, and starts a task again whose worker or node was lost."""
+    try:
+        ray: Any = importlib.import_module("ray")
+    except ImportError:
+        raise EngineError("engine 'ray' needs Ray: pip install 'ibnn[ray]'") from None
+    started_here = not ray.is_initialized()
+    if started_here:
+        _connect(ray, settings)
+    try:
+        _run(ray, configs, settings, emit)
+    finally:
+        if started_here:
+            ray.shutdown()
+
+
+def _connect(ray: Any, settings: Settings) -> None:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    source = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if settings.address is None:
+        options |= {"num_cpus": settings.workers * settings.threads, "include_dashboard": False}
+        options["runtime_env"] = {"env_vars": {"PYTHONPATH": path}}
+    else:
+        _knock(settings.address)
+        options["address"] = settings.address
+    try:
+        ray.init(**options)
+    except Exception as error:
+        where = f"at {settings.address}" if settings.address else "on this machine"
+        reason = str(error).strip().splitlines()
+        raise EngineError(f"no Ray cluster {where}: {reason[0] if reason else error!r}") from None
+
+
+def _knock(address: str) -> None:
+    """Refuse an address where nobody listens; Ray itself would wait for minutes."""
+    host, colon, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
+    if not colon:
+        return  # "auto", "local": Ray knows
+    try:
+        socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
+    except (OSError, ValueError) as error:
+        raise EngineError(f"no Ray cluster at {address}: {error}") from None
+
+
+def _run(ray: Any, configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
+    mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
+    task = ray.remote(
+        num_cpus=settings.threads,
+        max_retries=settings.retries,
+        runtime_env={"env_vars": settings.environment()},
+    )(_task)
+    datasets: dict[str, Any] = {}
+    running: dict[Any, RunConfig] = {}
+    by_identity = {config.identity(): config for config in configs}
+    for config in configs:
+        if config.dataset not in datasets:
+            try:
+                datasets[config.dataset] = ray.put(data.load(config.dataset, settings.data_root))
+            except data.DataError as error:
+                emit(Event(kind="failed", config=config, text=record(settings.root, config, error)))
+                continue
+        root = str(settings.root.absolute())
+        job = task.remote(
+            config.to_json(),
+            root,
+            datasets[config.dataset],
+            settings.checkpoint_seconds,
+            mailbox,
+        )
+        running[job] = config
+
+    def pass_on() -> None:
+        for identity, kind, value in ray.get(mailbox.drain.remote()):
+            if kind == "started":
+                emit(Event(kind="started", config=by_identity[identity], pid=value))
+            else:
+                emit(Event(kind="epoch", config=by_identity[identity], metrics=value))
+
+    try:
+        while running:
+            finished, _ = ray.wait(list(running), timeout=POLL_SECONDS)
+            pass_on()
+            for job in finished:
+                config = running.pop(job)
+                text = _collect(ray, job, config, settings)
+                emit(Event(kind="failed" if text else "done", config=config, text=text))
+    finally:
+        for job in running:
+            ray.cancel(job, force=True)
+
+
+def _collect(ray: Any, job: Any, config: RunConfig, settings: Settings) -> str:
+    """Bring the run folder home if it is not here; the text is empty when the run is finished."""
+    try:
+        text, contents = ray.get(job)
+    except Exception as error:
+        lost = EngineError(f"lost its worker: {type(error).__name__}")
+        return record(settings.root, config, lost)
+    folder = RunFolder(settings.root, config.identity())
+    if folder.status() != ("failed" if text else "finished"):
+        folder.path.mkdir(parents=True, exist_ok=True)
+        for name in sorted(contents, key=lambda name: name == "result.json"):
+            files.write_bytes(folder.path / name, contents[name])
+    return text
+
+
+class Mailbox:
+    """An actor that keeps what tasks report until the command asks for it."""
+
+    def __init__(self) -> None:
+        self._letters: list[tuple[str, str, Any]] = []
+
+    def post(self, identity: str, kind: str, value: Any) -> None:
+        """Keep one report."""
+        self._letters.append((identity, kind, value))
+
+    def drain(self) -> list[tuple[str, str, Any]]:
+        """Hand over everything kept."""
+        letters, self._letters = self._letters, []
+        return letters
+
+
+def _task(
+    config_json: str, root: str, dataset: data.Dataset, checkpoint_seconds: float, mailbox: Any
+) -> tuple[str, dict[str, bytes]]:
+    """On the cluster: train one run; what went wrong as text, and the files of the run."""
+    config = RunConfig.from_json(config_json)
+    identity = config.identity()
+    mailbox.post.remote(identity, "started", os.getpid())
+
+    def on_epoch(metrics: Metrics) -> None:
+        mailbox.post.remote(identity, "epoch", metrics)
+
+    text = ""
+    try:
+        train(
+            config,
+            root,
+            dataset=dataset,
+            on_epoch=on_epoch,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+    except Exception as error:
+        text = record(root, config, error)
+    folder = RunFolder(root, identity)
+    kept = [
+        folder.config_file,
+        folder.metrics_file,
+        folder.checkpoint_file,
+        folder.error_file,
+        folder.result_file,
+    ]
+    return text, {file.name: file.read_bytes() for file in kept if file.exists()}

@@ -1,0 +1,94 @@
+"""`run_all`: train the runs that are not finished, with one engine, and say how they ended."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from ibnn.lab.runner.engine import EngineError, Settings, cores
+from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.runner.outcome import Outcome, Stopped
+from ibnn.lab.training import CheckpointError, RunConfig, RunFolder
+
+ENGINES = ("inline", "processes", "ray")
+
+
+def run_all(
+    configs: Iterable[RunConfig],
+    root: str | os.PathLike[str],
+    engine: str = "inline",
+    workers: int | None = None,
+    address: str | None = None,
+    on_event: Emit | None = None,
+    *,
+    data_root: str | os.PathLike[str] | None = None,
+    threads: int | None = None,
+    retries: int = 3,
+    checkpoint_seconds: float = 1.0,
+) -> Outcome:
+    """Train every run once; those with a result are skipped, a failed one leaves the rest alone.
+
+    Args:
+        root: run folders are `<root>/runs/<identity>`.
+        workers: runs trained at a time (processes, ray); by default one per core.
+        address: of a Ray cluster to join; without it a local one is started and stopped.
+        on_event: told about everything that happens, e.g. a `Display`.
+        threads: of each worker; by default the cores divided among the workers.
+        retries: how often a run whose worker was killed is taken up again.
+        checkpoint_seconds: see `train`.
+
+    Raises:
+        EngineError: the engine does not exist or cannot start.
+        Stopped: Ctrl-C; workers have ended and the same call goes on.
+    """
+    if engine not in ENGINES:
+        raise EngineError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
+    if workers is not None and workers < 1:
+        raise EngineError(f"workers is {workers}, expected at least 1")
+    if address is not None and engine != "ray":
+        raise EngineError(f"address is {address!r}, but only engine 'ray' joins a cluster")
+    outcome = Outcome()
+    planned: list[RunConfig] = []
+    tell = on_event or (lambda event: None)
+    for config in {config.identity(): config for config in configs}.values():
+        folder = RunFolder(root, config.identity())
+        if folder.status() == "finished":
+            outcome.skipped.append(config.identity())
+            tell(Event(kind="skipped", config=config))
+        else:
+            planned.append(config)
+    at_once = 1 if engine == "inline" else min(workers or cores(), max(1, len(planned)))
+    settings = Settings(
+        root=Path(root),
+        data_root=None if data_root is None else Path(data_root),
+        workers=at_once,
+        threads=threads or max(1, cores() // at_once),
+        retries=retries,
+        address=address,
+        checkpoint_seconds=checkpoint_seconds,
+    )
+
+    def emit(event: Event) -> None:
+        assert event.config is not None
+        identity = event.config.identity()
+        if event.kind == "done":
+            outcome.done.append(identity)
+            with suppress(CheckpointError):
+                event = replace(event, result=RunFolder(root, identity).result())
+        elif event.kind == "failed":
+            outcome.failed[identity] = event.text
+        tell(event)
+
+    tell(Event(kind="planned", planned=tuple(planned), workers=at_once))
+    if planned:
+        run = importlib.import_module(f"ibnn.lab.runner.{engine}").run
+        try:
+            run(planned, settings, emit)
+        except KeyboardInterrupt:
+            left = len(planned) - len(outcome.done) - len(outcome.failed)
+            raise Stopped(outcome, left) from None
+    return outcome

@@ -1,0 +1,68 @@
+"""How long the remaining runs will take, judged by the epochs seen so far."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from statistics import fmean
+
+from ibnn.lab.training import Metrics, RunConfig
+
+
+class TimeLeft:
+    """Runs of one shape are taken to need equally long epochs; unseen shapes the mean of all."""
+
+    def __init__(self, configs: Iterable[RunConfig], workers: int = 1):
+        self._workers = workers
+        self._configs = {config.identity(): config for config in configs}
+        self._left = {name: _epochs(config) for name, config in self._configs.items()}
+        self._seconds: dict[Hashable, list[float]] = {}
+
+    def epoch(self, config: RunConfig, metrics: Metrics) -> None:
+        """An epoch was trained."""
+        done = metrics.epoch + (config.warmup_epochs if metrics.stage == "training" else 0)
+        self._left[config.identity()] = _epochs(config) - done
+        if metrics.stage == "training" or config.neuron == "standard":
+            self._seconds.setdefault(_shape(config), []).append(metrics.seconds)
+
+    def ended(self, config: RunConfig) -> None:
+        """The run is done, or failed."""
+        self._left.pop(config.identity(), None)
+
+    def seconds(self) -> float | None:
+        """Seconds until all runs are done, None before anything is known."""
+        if not self._seconds:
+            return None
+        typical = {shape: fmean(times) for shape, times in self._seconds.items()}
+        unseen = fmean(typical.values())
+        work = [
+            left * typical.get(_shape(self._configs[name]), unseen)
+            for name, left in self._left.items()
+        ]
+        if not work:
+            return 0.0
+        # No run can be split: the longest one is a lower bound.
+        return max(max(work), sum(work) / self._workers)
+
+
+def duration(seconds: float) -> str:
+    """A time for people.
+
+    >>> duration(4), duration(125), duration(7300)
+    ('4 s', '2 min 5 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _epochs(config: RunConfig) -> int:
+    return config.warmup_epochs + config.epochs
+
+
+def _shape(config: RunConfig) -> Hashable:
+    network = (config.network, config.layers, config.channels, config.hidden)
+    neuron = (config.neuron, config.coupling, config.solver)
+    return config.dataset, config.share, config.n_train, config.hold_out, network, neuron

@@ -1,0 +1,44 @@
+"""One run from config to result: the training loop and the folder it survives in."""
+
+from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.environment import environment
+from ibnn.lab.training.errors import (
+    CheckpointError,
+    ConfigError,
+    DivergedError,
+    RunError,
+    RunLockedError,
+)
+from ibnn.lab.training.folder import RunFolder, all_runs, load_network
+from ibnn.lab.training.loop import train
+from ibnn.lab.training.metrics import Metrics
+from ibnn.lab.training.network import build_network, parameter_count
+from ibnn.lab.training.objective import loss_of, predict
+from ibnn.lab.training.result import Result
+from ibnn.lab.training.schedule import triangle
+from ibnn.lab.training.split import prepare
+from ibnn.lab.training.validation import Validation, validate
+
+__all__ = [
+    "CheckpointError",
+    "ConfigError",
+    "DivergedError",
+    "Metrics",
+    "Result",
+    "RunConfig",
+    "RunError",
+    "RunFolder",
+    "RunLockedError",
+    "Validation",
+    "all_runs",
+    "build_network",
+    "environment",
+    "load_network",
+    "loss_of",
+    "parameter_count",
+    "predict",
+    "prepare",
+    "train",
+    "triangle",
+    "validate",
+]

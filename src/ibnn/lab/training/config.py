@@ -1,0 +1,247 @@
+"""A run in numbers: one frozen dataclass, whose hash is the run's identity."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
+from typing import Any
+
+from ibnn.lab.training.errors import ConfigError
+
+# Raised when the same config would train to other numbers than before: every identity changes.
+PROTOCOL = 1
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "network": ("ucn", "perceptron"),
+    "neuron": ("standard", "implicit"),
+    "initialisation": ("paper", "torch"),
+    "coupling": ("space", "channels", "layer", "window"),
+    "window_profile": ("box", "gaussian"),
+    "dtype": ("float32", "float64"),
+}
+
+NEURON = (
+    "lam",
+    "learn_lam",
+    "slope",
+    "learn_slope",
+    "bounded",
+    "coupling",
+    "window",
+    "window_profile",
+    "window_std",
+    "learn_window",
+    "sigma",
+    "solver",
+    "adjoint",
+    "atol",
+    "rtol",
+    "max_steps",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConfig:
+    """One training of one network. Two runs are the same run when `identity()` is equal.
+
+    A default may never be changed and a field never be renamed without raising `PROTOCOL`:
+    the identity holds only what differs from the defaults, so that a new field with a default
+    leaves the identity of every older run as it was.
+
+    >>> RunConfig(dataset="digits", epochs=3).identity()
+    '6ca99e943534'
+    """
+
+    # the data
+    dataset: str
+    share: float = 1.0  # of the training data, stratified by class
+    label_noise: float = 0.0  # share of training labels replaced by a wrong one
+    hold_out: float = 0.0  # share of the training data to validate on, in place of the test split
+    n_train: int | None = None  # only the first images of each split
+    n_test: int | None = None
+    data_seed: int | None = None  # of subset and label noise; `seed` when absent
+
+    # the network
+    network: str = "ucn"
+    layers: int = 1  # ucn
+    channels: int = 3  # ucn
+    hidden: int = 3  # perceptron
+    initialisation: str = "paper"
+    dtype: str = "float32"
+
+    # the neuron
+    neuron: str = "standard"
+    lam: float | tuple[float, ...] = 0.0  # where lam starts, or stays; one per layer if several
+    learn_lam: bool = True
+    slope: float = 10.0
+    learn_slope: bool = False
+    bounded: bool = True
+    coupling: str = "space"  # of convolutions; "window" uses the next four
+    window: int = 0
+    window_profile: str = "box"
+    window_std: float | None = None
+    learn_window: bool = False
+    sigma: str = "tanh"
+    solver: str = "newton"
+    adjoint: str = "implicit"
+    atol: float | None = None
+    rtol: float | None = None
+    max_steps: int | None = None
+
+    # the training
+    seed: int = 0
+    epochs: int = 80
+    warmup_epochs: int = 2
+    batch_size: int = 128
+    lr_low: float = 0.001
+    lr_high: float = 0.01
+    momentum: float = 0.9
+    clip: float | None = 1.0  # largest norm of the gradient; None leaves it alone
+    validate_every: int = 1  # epochs; the last one is always validated
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, _typed(field, getattr(self, field.name)))
+        self._check()
+
+    def identity(self) -> str:
+        """Twelve hexadecimal digits that name the run: a hash of what changes its result."""
+        return hashlib.sha256(self._canonical().encode()).hexdigest()[:12]
+
+    def title(self) -> str:
+        """The run in a few words, for people: `svhn UCN(2,3) implicit lam learnt seed 0`."""
+        shape = (
+            f"UCN({self.layers},{self.channels})"
+            if self.network == "ucn"
+            else f"perceptron({self.hidden})"
+        )
+        words = [self.dataset, shape, self.neuron]
+        if self.neuron == "implicit":
+            numbers = self.lam if isinstance(self.lam, tuple) else (self.lam,)
+            start = ", ".join(f"{value:g}" for value in numbers)
+            words.append(f"lam learnt from {start}" if self.learn_lam else f"lam {start}")
+            words += [f"slope {self.slope:g}"] if self.slope != 10 else []
+        words += [f"{100 * self.share:g} % of the data"] if self.share < 1 else []
+        words += [f"{100 * self.label_noise:g} % wrong labels"] if self.label_noise else []
+        return " ".join([*words, f"seed {self.seed}"])
+
+    def replace(self, **changes: Any) -> RunConfig:
+        """The same run with other values of some fields.
+
+        >>> RunConfig(dataset="digits").replace(seed=3).seed
+        3
+        """
+        _refuse_unknown(changes)
+        return replace(self, **changes)
+
+    def to_json(self) -> str:
+        """Every field, one per line, for `config.json`."""
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> RunConfig:
+        """Read what `to_json` wrote; unknown keys are errors that name the nearest known one."""
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise ConfigError(f"config is not JSON: {error}") from None
+        if not isinstance(values, dict):
+            raise ConfigError(f"config is a {type(values).__name__}, expected an object")
+        return cls.from_dict(values)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunConfig:
+        """A config from a mapping (a TOML table, command line options)."""
+        _refuse_unknown(values)
+        if "dataset" not in values:
+            raise ConfigError("config has no dataset, expected a name such as 'digits'")
+        return cls(**values)
+
+    def _canonical(self) -> str:
+        """What is hashed: non-default fields that matter for this kind of network and neuron."""
+        unused: set[str] = {"channels", "layers"} if self.network != "ucn" else {"hidden"}
+        if self.neuron == "standard":
+            unused |= set(NEURON)
+        if self.coupling != "window":
+            unused |= {"window", "window_profile", "window_std", "learn_window"}
+        kept: dict[str, Any] = {"protocol": PROTOCOL}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name not in unused and (field.default is MISSING or value != field.default):
+                kept[field.name] = value
+        return json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    def _check(self) -> None:
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                raise ConfigError(
+                    f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}"
+                )
+        for name in ("layers", "channels", "hidden", "epochs", "batch_size", "validate_every"):
+            _demand(getattr(self, name) >= 1, name, self, "at least 1")
+        for name in ("n_train", "n_test", "max_steps"):
+            _demand(
+                getattr(self, name) is None or getattr(self, name) >= 1, name, self, "1 or more"
+            )
+        for name in ("lr_low", "lr_high", "slope"):
+            _demand(getattr(self, name) > 0, name, self, "a positive number")
+        for name in ("warmup_epochs", "seed"):
+            _demand(getattr(self, name) >= 0, name, self, "0 or more")
+        _demand(self.clip is None or self.clip > 0, "clip", self, "a positive number or null")
+        _demand(bool(self.dataset), "dataset", self, "a name")
+        _demand(0 < self.share <= 1, "share", self, "a number in (0, 1]")
+        _demand(0 <= self.label_noise <= 1, "label_noise", self, "a number in [0, 1]")
+        _demand(0 <= self.hold_out < 1, "hold_out", self, "a number in [0, 1)")
+        _demand(0 <= self.momentum < 1, "momentum", self, "a number in [0, 1)")
+        if isinstance(self.lam, tuple):
+            layers = self.layers if self.network == "ucn" else 1
+            _demand(len(self.lam) == layers, "lam", self, f"one value or {layers}")
+        if self.coupling == "window":
+            _demand(self.window >= 1, "window", self, "the side of the window, at least 1")
+            _demand(self.network == "ucn", "coupling", self, "'space' (windows need images)")
+
+
+def _demand(holds: bool, name: str, config: RunConfig, expected: str) -> None:
+    if not holds:
+        raise ConfigError(f"{name} is {getattr(config, name)!r}, expected {expected}")
+
+
+def _refuse_unknown(values: Mapping[str, Any]) -> None:
+    known = [field.name for field in fields(RunConfig)]
+    for key in values:
+        if key not in known:
+            near = difflib.get_close_matches(str(key), known, n=1, cutoff=0.0)
+            raise ConfigError(f"unknown config key {key!r}, did you mean {near[0]!r}?")
+
+
+def _typed(field: Field[Any], value: Any) -> Any:
+    """The value in the field's own type, so that 1 and 1.0 name the same run."""
+    declared = str(field.type).split(" | ")
+    if value is None and "None" in declared:
+        return None
+    if isinstance(value, bool) or "bool" in declared:
+        if isinstance(value, bool) and "bool" in declared:
+            return value
+    elif isinstance(value, str):
+        if "str" in declared:
+            return value
+    elif isinstance(value, list | tuple):
+        if "tuple[float, ...]" in declared and value:
+            return tuple(_number(field, part) for part in value)
+    elif isinstance(value, int | float):
+        if "float" in declared:
+            return _number(field, value)
+        if "int" in declared and value == int(value):
+            return int(value)
+    raise ConfigError(f"{field.name} is {value!r}, expected {field.type}")
+
+
+def _number(field: Field[Any], value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ConfigError(f"{field.name} holds {value!r}, expected a finite number")
+    # -0.0 and 0.0 are equal and must be one run.
+    return float(value) + 0.0

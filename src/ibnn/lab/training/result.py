@@ -1,0 +1,77 @@
+"""`result.json`: the numbers of a finished run, written last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from ibnn.kernelsum import native
+from ibnn.lab.data import Dataset
+from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.environment import environment
+from ibnn.lab.training.metrics import Metrics
+from ibnn.lab.training.network import parameter_count
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """Accuracies are between 0 and 1 and count the epochs after the warm-up."""
+
+    identity: str
+    title: str
+    best_accuracy: float
+    best_epoch: int  # the first one with the best accuracy, from 1
+    accuracy: float  # after the last epoch
+    loss: float
+    train_accuracy: float
+    train_loss: float
+    epochs: int
+    lam: list[float]
+    slope: list[float]
+    parameters: int
+    n_train: int
+    n_test: int
+    data: str  # checksum of the examples
+    seconds: float  # over all validated epochs, also those before a kill
+    environment: dict[str, Any]  # `threads_used`: more than one value if it was resumed otherwise
+    version: int = 1
+
+
+def summarise(
+    config: RunConfig,
+    split: Dataset,
+    data: str,
+    network: nn.Module,
+    metrics: Sequence[Metrics],
+    threads: Sequence[int],
+) -> Result:
+    """The result of a run from everything it measured."""
+    trained = [line for line in metrics if line.stage == "training"]
+    best, last = max(trained, key=lambda line: line.accuracy), trained[-1]
+    return Result(
+        identity=config.identity(),
+        title=config.title(),
+        best_accuracy=best.accuracy,
+        best_epoch=best.epoch,
+        accuracy=last.accuracy,
+        loss=last.loss,
+        train_accuracy=last.train_accuracy,
+        train_loss=last.train_loss,
+        epochs=config.epochs,
+        lam=last.lam,
+        slope=last.slope,
+        parameters=parameter_count(network),
+        n_train=len(split.x_train),
+        n_test=len(split.x_test),
+        data=data,
+        seconds=sum(line.seconds for line in metrics),
+        environment={
+            **environment(),
+            "threads_used": list(threads),
+            # Not asked for a standard network: the answer may take a compilation.
+            "compiled_engine": native.available() if config.neuron == "implicit" else None,
+        },
+    )

@@ -1,0 +1,53 @@
+"""How good a network is now: accuracy, loss, and how its solver fared on the way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.lab import data
+from ibnn.lab.models import implicit_layers
+from ibnn.lab.training.objective import loss_of, predict
+
+BATCH = 500
+
+
+@dataclass(frozen=True)
+class Validation:
+    """Accuracy and mean loss; the solver's figures are None without implicit layers."""
+
+    accuracy: float
+    loss: float
+    steps: float | None = None
+    residual: float | None = None
+    converged: float | None = None
+
+
+@torch.no_grad()
+def validate(network: nn.Module, x: Tensor, y: Tensor, batch_size: int = BATCH) -> Validation:
+    """Accuracy and loss over a split, in `eval` mode; the mode before is restored."""
+    layers = implicit_layers(network)
+    dtype = next(network.parameters()).dtype
+    right, loss, steps, residual, solved = 0, 0.0, 0.0, 0.0, 0.0
+    was_training = network.training
+    network.eval()
+    for images, labels in data.batches(x, y, batch_size):
+        logits = network(images.to(dtype))
+        right += int((predict(logits) == labels).sum())
+        loss += float(loss_of(logits, labels, reduction="sum"))
+        for layer in layers:
+            solve = layer.last_solve
+            if solve is None:  # lam == 0: there was nothing to solve
+                solved += len(images) / len(layers)
+                continue
+            steps = max(steps, float(solve.steps))
+            residual = max(residual, float(solve.residual))
+            solved += float(solve.converged) * len(images) / len(layers)
+    network.train(was_training)
+    if not layers:
+        return Validation(right / len(x), loss / len(x))
+    worst = residual if math.isfinite(residual) else None
+    return Validation(right / len(x), loss / len(x), steps, worst, solved / len(x))

@@ -1,0 +1,110 @@
+"""A run is named by what changes its result."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ibnn.lab.training import ConfigError, RunConfig
+
+# Stored: these names are on users' disks. They may change only with config.PROTOCOL.
+STORED = {
+    "6ca99e943534": RunConfig(dataset="digits", epochs=3),
+    "e41dd9ee8579": RunConfig(
+        dataset="svhn", layers=2, neuron="implicit", lam=-0.2, learn_lam=False
+    ),
+    "1cfc5b744b6f": RunConfig(dataset="arrows", network="perceptron", seed=7, clip=None, share=0.1),
+}
+
+
+@pytest.mark.parametrize("identity", STORED)
+def test_identities_stay_what_they_were(identity):
+    assert STORED[identity].identity() == identity
+
+
+def test_what_cannot_change_the_result_does_not_change_the_name():
+    standard = RunConfig(dataset="digits")
+    assert standard.replace(lam=-0.5, slope=3.0, coupling="layer").identity() == standard.identity()
+    assert standard.replace(hidden=9).identity() == standard.identity()
+    plane = RunConfig(dataset="moons", network="perceptron")
+    assert plane.replace(layers=3, channels=8).identity() == plane.identity()
+    assert plane.replace(hidden=9).identity() != plane.identity()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 1}, {"lam": 0.05}, {"epochs": 79}, {"share": 0.5}, {"slope": 9.0}, {"clip": None}],
+)
+def test_what_changes_the_result_changes_the_name(change):
+    config = RunConfig(dataset="digits", neuron="implicit")
+    assert config.replace(**change).identity() != config.identity()
+
+
+def test_numbers_that_are_equal_name_the_same_run():
+    one = RunConfig(dataset="digits", neuron="implicit", lam=1, clip=1, epochs=5)
+    other = RunConfig(dataset="digits", neuron="implicit", lam=1.0, clip=1.0, epochs=5.0)  # type: ignore
+    assert one.identity() == other.identity()
+    assert RunConfig(dataset="a", neuron="implicit", lam=-0.0).identity() == (
+        RunConfig(dataset="a", neuron="implicit").identity()
+    )
+
+
+@given(
+    st.builds(
+        RunConfig,
+        dataset=st.text(min_size=1),
+        lam=st.floats(-2, 2),
+        seed=st.integers(0, 10**9),
+        clip=st.none() | st.floats(0.1, 10),
+        neuron=st.sampled_from(["standard", "implicit"]),
+    )
+)
+def test_json_and_back_is_the_same_run(config):
+    assert RunConfig.from_json(config.to_json()) == config
+    assert RunConfig.from_json(config.to_json()).identity() == config.identity()
+
+
+def test_one_lam_per_layer_survives_json():
+    config = RunConfig(dataset="svhn", layers=2, neuron="implicit", lam=(0.01, 0.02))
+    assert RunConfig.from_json(config.to_json()).lam == (0.01, 0.02)
+
+
+def test_an_unknown_key_is_named_with_its_nearest_neighbour():
+    text = json.dumps({"dataset": "digits", "epoch": 3})
+    with pytest.raises(ConfigError, match="unknown config key 'epoch', did you mean 'epochs'"):
+        RunConfig.from_json(text)
+    with pytest.raises(ConfigError, match="unknown config key 'lamda', did you mean 'lam'"):
+        RunConfig(dataset="digits").replace(lamda=1)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"neuron": "spiking"}, "neuron is 'spiking', expected one of standard, implicit"),
+        ({"share": 0}, "share is 0.0, expected a number in (0, 1]"),
+        ({"epochs": "many"}, "epochs is 'many', expected int"),
+        ({"epochs": 2.5}, "epochs is 2.5, expected int"),
+        ({"epochs": True}, "epochs is True, expected int"),
+        ({"learn_lam": 1}, "learn_lam is 1, expected bool"),
+        ({"lam": float("nan")}, "lam holds nan, expected a finite number"),
+        ({"lam": (0.1, 0.2), "layers": 3}, "lam is (0.1, 0.2), expected one value or 3"),
+        ({"coupling": "window"}, "window is 0, expected the side of the window, at least 1"),
+        ({"seed": -1}, "seed is -1, expected 0 or more"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_was_expected(values, message):
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_dict({"dataset": "digits", **values})
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", "{}"])
+def test_what_is_no_config_is_refused(text):
+    with pytest.raises(ConfigError, match="config"):
+        RunConfig.from_json(text)
+
+
+def test_the_title_is_for_people():
+    config = RunConfig(dataset="svhn", layers=2, neuron="implicit", lam=-0.2, learn_lam=False)
+    assert config.title() == "svhn UCN(2,3) implicit lam -0.2 seed 0"
