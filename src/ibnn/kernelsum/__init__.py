@@ -1,13 +1,15 @@
 """The fast sums behind `Uniform`: P_n(z, a), and the solves made of it, in O(D) per row.
 
 Two implementations of the same three functions: `portable` (torch ops, any device) and `native`
-(compiled, CPU). Everything here is in scaled units: slope 1, `strength = lam * slope`.
+(compiled, CPU). In units where sigma has slope 1, unless said otherwise: `strength = lam * slope`.
 """
+
+from types import ModuleType
 
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum import portable
+from ibnn.kernelsum import native, portable
 from ibnn.sigma import Sigma
 
 _SIGMAS = ("tanh", "hardtanh", "arctan", "erf")
@@ -24,10 +26,16 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
 
 
 def find_roots(
-    y: Tensor, strength: Tensor, atol: Tensor, sigma: str
+    y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """z with z + strength * P_0(z, 1) = y, the largest residual and the steps of each row."""
-    return _engine(y).find_roots(y, strength, atol, sigma)
+    """z with slope * z solving the equation of slope * y, the largest residual and the steps of
+    each row. Residual and atol are those of slope * z."""
+    if _engine(y) is native:
+        return native.find_roots(y, strength, atol, sigma, slope)
+    p = slope.unsqueeze(-1)
+    z, residual, steps = portable.find_roots(y * p, strength, atol, sigma)
+    # y * p / p is not always y
+    return torch.where(strength.unsqueeze(-1) == 0, y, z.div_(p)), residual, steps
 
 
 def solve_jacobian(
@@ -37,5 +45,5 @@ def solve_jacobian(
     return _engine(z).solve_jacobian(z, g, strength, sigma, with_strength_grad)
 
 
-def _engine(tensor: Tensor):
-    return portable
+def _engine(tensor: Tensor) -> ModuleType:
+    return native if tensor.device.type == "cpu" and native.available() else portable

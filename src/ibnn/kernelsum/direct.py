@@ -20,8 +20,11 @@ class DirectField(UnitField):
         self.matrix: Tensor | None = None
         if z.shape[1] <= KEPT_UNITS:
             x = z[:, None, :] - z[:, :, None]
-            self.bias = sigma.derivative(x, 0).mean(-1)
-            self.matrix = sigma.derivative(x, 1).div_(z.shape[1])
+            value = sigma.derivative(x, 0)
+            self.bias = value.mean(-1)
+            # tanh' = 1 - tanh^2 saves half of the work
+            slope = 1 - value.square_() if sigma.name == "tanh" else sigma.derivative(x, 1)
+            self.matrix = slope.div_(z.shape[1])
             self.slope = self.matrix.sum(-1)
         else:
             self.bias = direct_sum(z, None, 0, sigma)

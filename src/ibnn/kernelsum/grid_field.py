@@ -5,7 +5,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.grid import Places
+from ibnn.kernelsum.grid import locate
 from ibnn.kernelsum.layout import Layout
 from ibnn.kernelsum.taps import IDENTITY, Taps
 
@@ -13,16 +13,23 @@ MAX_PRODUCTS = 200
 
 
 class GridField:
-    """Everything at one z; `mass` are the weights of the units (1/D each if None)."""
+    """Everything at one z; `mass` are the weights of the units (1/D each if None).
+
+    With `rough` the slope is read off the spline of B: cheaper, and good enough for directions.
+    """
 
     def __init__(
-        self, z: Tensor, middle: Tensor, layout: Layout, mass: Tensor | None = None
+        self,
+        z: Tensor,
+        middle: Tensor,
+        layout: Layout,
+        mass: Tensor | None = None,
+        rough: bool = False,
     ) -> None:
-        self.mass = mass
+        self.mass, self.spacing, self.rough = mass, layout.spacing, rough
+        self.near_threshold = layout.near_threshold
         self.taps = Taps(layout, z)
-        self.places = Places(
-            z, layout.origin(middle), layout.spacing, layout.nodes, layout.order
-        )
+        self.places = locate(z, layout.origin(middle), layout.spacing, layout.nodes, layout.order)
         self.density = self._spread(None)
 
     def _spread(self, a: Tensor | None) -> Tensor:
@@ -35,23 +42,27 @@ class GridField:
         return self.places.gather(self.taps.apply(density, derivative, 2))
 
     @cached_property
+    def _bias_and_slope(self) -> tuple[Tensor, Tensor]:
+        coefficients = self.taps.apply(self.density, 0, 2)
+        bias, derivative = self.places.gather_with_derivative(coefficients)
+        return bias, derivative.mul_(-1 / self.spacing)
+
+    @property
     def bias(self) -> Tensor:
+        return self._bias_and_slope[0] if self.rough else self._bias
+
+    @cached_property
+    def _bias(self) -> Tensor:
         return self.pair_sum(None, 0)
 
     @cached_property
     def slope(self) -> Tensor:
-        return self.pair_sum(None, 1)
+        return self._bias_and_slope[1] if self.rough else self.pair_sum(None, 1)
 
     def solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
     ) -> tuple[Tensor, Tensor]:
-        v, residual, _ = self.solve_and_dot(g, strength, tolerance)
-        return v, residual
-
-    def solve_and_dot(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float, with_dot: bool = False
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """v with (1 - c d) v + c P_1(z, v) = g, its relative residual, and v . B(z).
+        """v with (1 - c d) v + c P_1(z, v) = g, and its relative residual.
 
         u = P_1(z, v) is a smooth function: its values on the nodes solve u = S (x - c m u), S the
         samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
@@ -62,16 +73,18 @@ class GridField:
         size = torch.maximum(share.amax(1, keepdim=True), -share.amin(1, keepdim=True))
         size = torch.where(size > 0, size, torch.ones_like(size))
         x = self.taps.apply(self._spread(share) / size, IDENTITY, 1)
-        node_kept = (1 - strength * self.taps.apply(self.density, 1, 1)).clamp_(min=0.02)
-        mixing = strength * self.taps.apply(self.density, IDENTITY, 1) / node_kept
-        w, residual = self._conjugate_gradients(x, mixing, strength, tolerance)
+        if self.near_threshold:
+            # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
+            mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1).mul_(strength)
+        else:
+            node_kept = (1 - strength * self.taps.apply(self.density, 1, 1)).clamp_(min=0.02)
+            mixing = strength * self.taps.apply(self.density, IDENTITY, 1) / node_kept
+        w, left = self._conjugate_gradients(x, mixing, strength, tolerance)
         u = self.places.gather(self.taps.apply(w, 1, 1))
         v = share.sub_(u.mul_(strength * size).div_(kept))
-        dot = None
-        if with_dot:
-            count = 1 if self.mass is not None else self.places.shape[1]
-            dot = (w * self.taps.apply(self.density, 0, 1)).sum(1) * size.squeeze(1) * count
-        return v, residual, dot
+        norm = torch.maximum(g.amax(1), -g.amin(1)).clamp_(min=torch.finfo(g.dtype).tiny)
+        residual = left * size.squeeze(1) / norm
+        return v, residual
 
     def _conjugate_gradients(
         self, x: Tensor, mixing: Tensor, strength: Tensor, tolerance: Tensor | float

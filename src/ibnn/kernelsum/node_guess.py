@@ -10,13 +10,13 @@ import math
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.grid import Places
+from ibnn.kernelsum.grid import LongPlaces, Places, locate
 from ibnn.kernelsum.grid_field import GridField
 from ibnn.kernelsum.layout import MARGIN, Layout
 from ibnn.kernelsum.taps import IDENTITY, Taps
 from ibnn.kernelsum.unit_newton import newton
 
-ORDER = 4
+ORDER = 6
 # nodes outside the units: support of the spline, and room for the tails of the quadrature
 OUTSIDE = ORDER // 2 + 4
 
@@ -37,8 +37,8 @@ class NodeGuess:
         self.mass = low.new_empty(len(low), self.nodes)
         self.shift = self.mass
 
-    def _places(self, y: Tensor, rows: slice) -> Places:
-        return Places(y, self.origin[rows], self.spacing[rows], self.nodes, ORDER)
+    def _places(self, y: Tensor, rows: slice) -> Places | LongPlaces:
+        return locate(y, self.origin[rows], self.spacing[rows], self.nodes, ORDER)
 
     def count(self, y: Tensor, rows: slice) -> None:
         """Take in the units of some rows."""
@@ -54,8 +54,8 @@ class NodeGuess:
 
         def field_at(z: Tensor, rows: Tensor | None) -> GridField:
             if rows is None:
-                return GridField(z, self.middle, self.layout, mass)
-            return GridField(z, self.middle[rows], self.layout, mass[rows])
+                return GridField(z, self.middle, self.layout, mass, rough=True)
+            return GridField(z, self.middle[rows], self.layout, mass[rows], rough=True)
 
         start = _gaussian_start(target, mass, self.strength)
         z, _, steps = newton(target, self.strength, self.atol, start, field_at)
@@ -80,8 +80,8 @@ def _gaussian_start(y: Tensor, mass: Tensor, strength: Tensor) -> Tensor:
 
 
 def _spline_through(values: Tensor) -> Tensor:
-    """Coefficients of the cubic spline through the nodes, continued straight at both ends."""
-    reach = 10
+    """Coefficients of the spline through the nodes, continued straight at both ends."""
+    reach = 12
     steps = torch.arange(1, reach + 1, device=values.device, dtype=values.dtype)
     left = values[:, :1] + (values[:, :1] - values[:, 1:2]) * steps.flip(0)
     right = values[:, -1:] + (values[:, -1:] - values[:, -2:-1]) * steps

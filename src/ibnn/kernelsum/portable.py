@@ -1,4 +1,8 @@
-"""The three functions behind `Uniform`, in torch ops that run on any device."""
+"""The three functions behind `Uniform`, in torch ops that run on any device.
+
+Rows go one of four ways, each row by itself: short ones are summed term by term, hardtanh is
+sorted, most lie on a grid, and the few that are too long for one are split by a window.
+"""
 
 from collections.abc import Iterator
 
@@ -6,29 +10,40 @@ import torch
 from torch import Tensor
 
 from ibnn.kernelsum import layout as layouts
-from ibnn.kernelsum.direct import DirectField, direct_sum, rows_per_block
+from ibnn.kernelsum.direct import KEPT_UNITS, DirectField, direct_sum, rows_per_block
+from ibnn.kernelsum.fine_field import FineField
 from ibnn.kernelsum.grid_field import GridField
 from ibnn.kernelsum.node_guess import NodeGuess
-from ibnn.kernelsum.unit_newton import newton
+from ibnn.kernelsum.sorted_sums import SortedField, sorted_sum
+from ibnn.kernelsum.unit_cg import UnitField
+from ibnn.kernelsum.unit_newton import Field, descend, newton
+from ibnn.kernelsum.window import WindowField
 from ibnn.sigma import lookup
 
 # rows this short are summed term by term
 SHORT = 48
-# elements of one temporary
-BLOCK = 1 << 18
+# elements of one temporary: a quarter of y, within these bounds, keeps memory a few times y
+SMALLEST_BLOCK, LARGEST_BLOCK = 1 << 16, 1 << 18
+# from here on (the threshold is 1) there may be several solutions
+STEEP = 0.98
+
+# ways a row can go, besides the level of its grid
+TERM_BY_TERM, SORTED, WINDOW, NOT_FINITE, STILL = -1, -2, -3, -4, -5
 
 
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     """(1/D) sum_k a_k s_n(z_k - z_i) for every unit i of every row."""
     result = torch.full_like(z, torch.nan)
-    if not z.shape[1]:
-        return result
-    for rows, level in _groups(z, z.new_zeros(len(z)), sigma, BLOCK // z.shape[1]):
+    for rows, way in _ways(z, z.new_zeros(len(z)), sigma, solved=True):
         part, some = z[rows], None if a is None else a[rows]
-        if level is None:
+        if way == TERM_BY_TERM:
             result[rows] = direct_sum(part, some, order, lookup(sigma))
+        elif way == SORTED:
+            result[rows] = sorted_sum(part, some, order)
+        elif way == WINDOW:
+            result[rows] = WindowField(part, sigma).pair_sum(some, order)
         else:
-            layout = layouts.summing(level, sigma, z.dtype)
+            layout = layouts.summing(way, sigma, z.dtype)
             result[rows] = GridField(part, _middle(part), layout).pair_sum(some, order)
     return result
 
@@ -40,14 +55,13 @@ def find_roots(
     z = torch.full_like(y, torch.nan)
     residual = torch.full_like(strength, torch.inf)
     steps = torch.zeros(len(y), dtype=torch.int32, device=y.device)
-    if not y.shape[1]:
-        return z, torch.zeros_like(strength), steps
-    for rows, level in _groups(y, strength, sigma, len(y)):
-        find = _roots_directly if level is None else _roots_on_grid
-        _put((z, residual, steps), rows, find(y[rows], strength[rows, None], atol[rows, None], sigma, level))
-    still = (strength == 0) & residual.isfinite()
-    if still.any():
-        z[still], residual[still], steps[still] = y[still], 0, 0
+    for rows, way in _ways(y, strength, sigma):
+        if way == STILL:
+            z[rows], residual[rows] = y[rows], 0
+            continue
+        problem = y[rows], strength[rows, None], atol[rows, None], sigma, way
+        found = _roots_on_grid(*problem, _block(y)) if way >= 0 else _roots(*problem)
+        z[rows], residual[rows], steps[rows] = found
     return z, residual, steps
 
 
@@ -57,28 +71,39 @@ def solve_jacobian(
     """v with J(z) v = g, the relative residual of each row, and v . P_0(z, 1) of each row."""
     v = torch.full_like(g, torch.nan)
     residual, dot = torch.full_like(strength, torch.inf), torch.full_like(strength, torch.nan)
-    if not z.shape[1]:
-        return v, torch.zeros_like(strength), torch.zeros_like(strength)
-    for rows, level in _groups(z, torch.zeros_like(strength), sigma, BLOCK // z.shape[1]):
-        found = _solve(z[rows], g[rows], strength[rows, None], sigma, level, with_strength_grad)
-        _put((v, residual, dot), rows, found)
+    exact = 1e-6 if z.dtype == torch.float32 else 1e-12
+    for rows, way in _ways(z, strength, sigma, solved=True):
+        part, right, c = z[rows], g[rows], strength[rows, None]
+        field = _field(part, _middle(part), sigma, way)
+        solve = field.solve_refined if isinstance(field, FineField) else field.solve
+        v[rows], residual[rows] = found, _ = solve(right, c, exact)
+        dot[rows] = (found * field.bias).sum(1) if with_strength_grad else 0
     return v, residual, dot
 
 
-def _roots_directly(
-    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, level: int | None
+def _roots(
+    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, way: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return newton(y, strength, atol, y, lambda z, _: DirectField(z, lookup(sigma)))
+    """On the units alone."""
+
+    def field_at(z: Tensor, rows: Tensor | None) -> Field:
+        return _field(z, middle if rows is None else middle[rows], sigma, way)
+
+    middle = _middle(y)
+    start = y if (strength < STEEP).all() else descend(y, strength, field_at)
+    return newton(y, strength, atol, start, field_at)
 
 
 def _roots_on_grid(
-    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, level: int
+    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, level: int, block: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    layout = layouts.solving(level, sigma)
+    """On nodes first, then on the units, most of which are right at once."""
+    if (strength >= STEEP).any():
+        return _roots(y, strength, atol, sigma, level)
+    layout, cells = layouts.guessing(level, sigma)
     low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
-    middle = low + (high - low) / 2
-    guess = NodeGuess(low, high, strength, atol / 4, layout, layout.cells)
-    step = max(1, BLOCK // y.shape[1])
+    guess = NodeGuess(low, high, strength, atol / 4, layout, cells)
+    step = max(1, block // y.shape[1])
     blocks = [slice(i, i + step) for i in range(0, len(y), step)]
     for rows in blocks:
         guess.count(y[rows], rows)
@@ -86,10 +111,10 @@ def _roots_on_grid(
     z = torch.empty_like(y)
     residual = torch.empty_like(strength.squeeze(1))
     for rows in blocks:
-        near = middle[rows]
+        near = guess.middle[rows]
 
-        def field_at(z: Tensor, some: Tensor | None, near: Tensor = near) -> GridField:
-            return GridField(z, near if some is None else near[some], layout)
+        def field_at(z: Tensor, some: Tensor | None, near: Tensor = near) -> Field:
+            return _field(z, near if some is None else near[some], sigma, level)
 
         z[rows], residual[rows], more = newton(
             y[rows], strength[rows], atol[rows], guess.at(y[rows], rows), field_at
@@ -98,46 +123,62 @@ def _roots_on_grid(
     return z, residual, steps
 
 
-def _solve(
-    z: Tensor, g: Tensor, strength: Tensor, sigma: str, level: int | None, with_dot: bool
-) -> tuple[Tensor, Tensor, Tensor]:
-    tolerance = 1e-6 if z.dtype == torch.float32 else 1e-12
-    if level is None:
-        field = DirectField(z, lookup(sigma))
-        v, residual = field.solve(g, strength, tolerance)
-        return v, residual, (v * field.bias).sum(1)
-    field = GridField(z, _middle(z), layouts.solving(level, sigma))
-    v, residual, dot = field.solve_and_dot(g, strength, tolerance, with_dot)
-    return v, residual, torch.zeros_like(residual) if dot is None else dot
+def _field(z: Tensor, middle: Tensor, sigma: str, way: int) -> UnitField | GridField | FineField:
+    if way == TERM_BY_TERM:
+        return DirectField(z, lookup(sigma))
+    if way == SORTED:
+        return SortedField(z)
+    if way == WINDOW:
+        return WindowField(z, sigma)
+    if z.dtype == torch.float32:
+        return GridField(z, middle, layouts.solving(way, sigma))
+    return FineField(z, middle, way, sigma)
 
 
-def _groups(
-    y: Tensor, strength: Tensor, sigma: str, rows_on_grid: int
-) -> Iterator[tuple[Tensor | slice, int | None]]:
-    """Blocks of rows that share a grid (its level), or are summed term by term (None)."""
+def _ways(
+    y: Tensor, strength: Tensor, sigma: str, solved: bool = False
+) -> Iterator[tuple[Tensor | slice, int]]:
+    """Blocks of rows that go the same way; rows that are not finite are left out.
+
+    With `solved` y is a z that stays where it is.
+    """
     units = y.shape[1]
-    span = layouts.spans(y, strength)
-    level = layouts.levels(span)
-    if units <= SHORT or sigma == "hardtanh":
-        level = torch.zeros_like(level) - 1
-    level = torch.where(span.isfinite(), level, -2)
-    kinds = level.unique().tolist()
-    for kind in kinds:
-        if kind == -2:
+    if not units or not len(y):
+        return
+    low, high = y.amin(1), y.amax(1)
+    finite = low.isfinite() & high.isfinite() & strength.isfinite()
+    if units <= SHORT:
+        way = torch.full_like(finite, TERM_BY_TERM, dtype=torch.int64)
+    elif sigma == "hardtanh":
+        way = torch.full_like(finite, SORTED, dtype=torch.int64)
+    else:
+        span = high - low if solved else layouts.spans(low, high, strength)
+        way = layouts.levels(span, strength)
+        longest = layouts.longest_level(units, sigma, y.dtype)
+        beyond = TERM_BY_TERM if units <= KEPT_UNITS else WINDOW
+        way = torch.where(way <= longest, way, beyond)
+    if not solved:
+        way = torch.where(strength == 0, STILL, way)
+    way = torch.where(finite, way, NOT_FINITE)
+    block = _block(y)
+    for kind in way.unique().tolist():
+        if kind == NOT_FINITE:
             continue
-        gridded = kind >= 0 and layouts.solving(kind, sigma).nodes <= max(2048, 4 * units)
-        size = max(1, rows_on_grid if gridded else rows_per_block(units))
-        if len(kinds) == 1:
-            parts = [slice(i, i + size) for i in range(0, len(y), size)]
+        size = {TERM_BY_TERM: rows_per_block(units), WINDOW: 1, STILL: len(y)}.get(
+            kind, max(1, block // units)
+        )
+        if kind >= 0 and not solved:
+            # nodes are fewer than units: more rows at a time
+            size = max(size, block // (2 * layouts.solving(kind, sigma).nodes))
+        rows = (way == kind).nonzero().squeeze(1)
+        if len(rows) == len(y):
+            yield from ((slice(i, i + size), kind) for i in range(0, len(y), size))
         else:
-            parts = (level == kind).nonzero().squeeze(1).split(size)
-        for part in parts:
-            yield part, kind if gridded else None
+            yield from ((part, kind) for part in rows.split(size))
 
 
-def _put(whole: tuple[Tensor, ...], rows: Tensor | slice, parts: tuple[Tensor, ...]) -> None:
-    for tensor, part in zip(whole, parts, strict=True):
-        tensor[rows] = part
+def _block(y: Tensor) -> int:
+    return min(max(y.numel() // 4, SMALLEST_BLOCK), LARGEST_BLOCK)
 
 
 def _middle(z: Tensor) -> Tensor:

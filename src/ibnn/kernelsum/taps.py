@@ -45,7 +45,12 @@ class Taps:
 # constants of nature, like a table of sines; a training run needs a handful of them
 @lru_cache(maxsize=64)
 def _matrix(
-    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int,
+    sigma: str,
+    spacing: float,
+    nodes: int,
+    order: int,
+    derivative: int,
+    divided: int,
     dtype: torch.dtype,
 ) -> Tensor:
     taps = _taps(sigma, spacing, nodes, order, derivative, divided)
@@ -55,7 +60,12 @@ def _matrix(
 
 @lru_cache(maxsize=64)
 def _transform(
-    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int,
+    sigma: str,
+    spacing: float,
+    nodes: int,
+    order: int,
+    derivative: int,
+    divided: int,
     dtype: torch.dtype,
 ) -> Tensor:
     taps = _taps(sigma, spacing, nodes, order, derivative, divided)

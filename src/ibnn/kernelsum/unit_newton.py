@@ -13,6 +13,7 @@ from torch import Tensor
 
 MAX_STEPS = 60
 MAX_HALVINGS = 12
+DESCENT_STEPS = 100
 
 
 class Field(Protocol):
@@ -87,7 +88,7 @@ def newton(
     for step in range(MAX_STEPS + 1):
         if step == MAX_STEPS or not going.all():
             steps = torch.full_like(worst, step, dtype=torch.int32)
-            if result is None:
+            if result is None or numbers is None:
                 result = z, worst, steps
             else:
                 for whole, part in zip(result, (z, worst, steps), strict=True):
@@ -104,7 +105,7 @@ def newton(
         direction, _ = field.solve(residual, rows.strength, tolerance)
         size = torch.ones_like(rows.strength)
         moved = torch.zeros_like(excess, dtype=torch.bool)
-        base = z
+        base, new_merit = z, merit
         for _ in range(MAX_HALVINGS):
             trial = rows.inside(base - size * direction)
             field = field_at(trial, numbers)
@@ -124,3 +125,14 @@ def newton(
         going = moved & (excess > 1)
     assert result is not None
     return result
+
+
+def descend(y: Tensor, strength: Tensor, field_at: FieldAt) -> Tensor:
+    """A start for c near or above the threshold, where Newton's directions may lead uphill.
+
+    For c > 0 the energy's Hessian is at most 1, so each step z <- y - c B(z) lowers the energy.
+    """
+    z = y
+    for _ in range(DESCENT_STEPS):
+        z = torch.where(strength > 0, y - strength * field_at(z, None).bias, z)
+    return z

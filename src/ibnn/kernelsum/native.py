@@ -1,0 +1,224 @@
+"""The compiled CPU engine behind `Uniform`: built at first use with the system compiler, optional.
+
+All functions work on scaled rows (slope 1): z + c G(z) = y, G(t) = (1/D) sum_k s(z_k - t),
+c = lam * slope. Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the directory of the
+compiled library, CXX the compiler.
+"""
+
+import ctypes
+import functools
+import hashlib
+import logging
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3}
+_SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+
+# No -ffast-math: in a shared library it would make the whole process flush denormals,
+# and NaN checks must stay.
+_FLAGS = [
+    "-std=c++17",
+    "-O3",
+    "-march=native",
+    "-fPIC",
+    "-shared",
+    "-fvisibility=default",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+    "-fno-signed-zeros",
+    "-fassociative-math",
+    "-freciprocal-math",
+]
+
+
+class BuildError(RuntimeError):
+    """The library cannot be had on this machine; the message says why."""
+
+
+def available() -> bool:
+    """Whether the compiled engine can be used (built at the first call); one log line if not."""
+    return _library() is not None
+
+
+def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
+    """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones."""
+    out = torch.empty_like(z, memory_format=torch.contiguous_format)
+    _call("pair_sum", z, (z, a), (order, SIGMAS[sigma]), (out,))
+    return out
+
+
+def find_roots(
+    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, slope: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Solve z + c G(z) = y for each row; given a slope, y and z are times it (the rest is scaled).
+
+    `strength` (c) and `atol` (wanted accuracy of z) have one entry per row. Returns z, the residual
+    max_i |z_i + c G(z_i) - y_i| (infinite for a row that is not finite) and the Newton steps.
+    """
+    rows = y.shape[0]
+    z = torch.empty_like(y, memory_format=torch.contiguous_format)
+    residual = torch.empty(rows, dtype=torch.float64)
+    steps = torch.empty(rows, dtype=torch.int32)
+    _call(
+        "find_roots",
+        y,
+        (
+            y,
+            _per_row(strength, y),
+            _per_row(atol, y),
+            slope if slope is None else _per_row(slope, y),
+        ),
+        (SIGMAS[sigma],),
+        (z, residual, steps),
+    )
+    return z, residual.to(y.dtype), steps
+
+
+def solve_jacobian(
+    z: Tensor,
+    g: Tensor,
+    strength: Tensor,
+    sigma: str,
+    with_strength_grad: bool,
+    slope: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)); given a slope, z is times
+    it.
+
+    Returns v, the relative residual |J v - g| / |g| per row, and sum_i v_i G(z_i) per row (zero if
+    not asked for).
+    """
+    rows = z.shape[0]
+    v = torch.empty_like(z, memory_format=torch.contiguous_format)
+    residual = torch.empty(rows, dtype=torch.float64)
+    dots = torch.zeros(rows, dtype=torch.float64)
+    _call(
+        "solve_jacobian",
+        z,
+        (z, g, _per_row(strength, z), slope if slope is None else _per_row(slope, z)),
+        (SIGMAS[sigma],),
+        (v, residual, dots if with_strength_grad else None),
+    )
+    return v, residual.to(z.dtype), dots.to(z.dtype)
+
+
+def _per_row(value: Tensor, y: Tensor) -> Tensor:
+    return value.detach().to(torch.float64).expand(y.shape[0]).contiguous()
+
+
+def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple[int, ...], outputs: tuple) -> None:
+    """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
+    library = _library()
+    if library is None:
+        raise BuildError(
+            "the compiled engine is not available: see the log, or ask available() first"
+        )
+    inputs = tuple(None if t is None else t.detach().contiguous() for t in inputs)
+    for t in inputs:
+        if t is not None and (t.device.type != "cpu" or t.shape[0] != y.shape[0]):
+            raise ValueError(
+                f"{name}: expected {y.shape[0]} rows on the CPU, got {tuple(t.shape)} on {t.device}"
+            )
+    if y.numel() == 0:
+        for t in outputs:
+            if t is not None:
+                t.zero_()
+        return
+    arguments: list[object] = [_pointer(t) for t in inputs]
+    arguments += [ctypes.c_long(y.shape[0]), ctypes.c_long(y.shape[1]), *map(ctypes.c_int, numbers)]
+    arguments += [_pointer(t) for t in outputs]
+    arguments.append(ctypes.c_int(torch.get_num_threads()))
+    code = getattr(library, f"ibnn_{name}_{_SUFFIX[y.dtype]}")(*arguments)
+    if code:
+        raise RuntimeError(f"ibnn_{name} failed with code {code}: please report this as a bug")
+
+
+def _pointer(t: Tensor | None) -> ctypes.c_void_p:
+    return ctypes.c_void_p(None if t is None else t.data_ptr())
+
+
+@functools.lru_cache(maxsize=1)
+def _library() -> ctypes.CDLL | None:
+    if os.environ.get("IBNN_NATIVE", "1") == "0":
+        logger.info("compiled engine switched off by IBNN_NATIVE=0; using the portable one")
+        return None
+    try:
+        return ctypes.CDLL(str(build()))
+    except (BuildError, OSError) as error:
+        logger.warning("compiled engine not available, using the portable one: %s", error)
+        return None
+
+
+def build(extra_flags: tuple[str, ...] = ()) -> Path:
+    """Path of the compiled library, built unless cached (`extra_flags`: -DIBNN_CHECKED)."""
+    compiler = _compiler()
+    flags = [*_FLAGS, *extra_flags]
+    threads = _openmp_flags()
+    target = _cache_dir() / f"engine-{_fingerprint(compiler, [*flags, *threads])}.so"
+    if not target.exists():
+        _compile(compiler, flags, threads, target)
+    return target
+
+
+def _compiler() -> str:
+    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
+        if name and (path := shutil.which(name)):
+            return path
+    raise BuildError("no C++ compiler found (CXX, c++, g++, clang++)")
+
+
+def _openmp_flags() -> list[str]:
+    """Link to the very libgomp that torch has loaded: a second pool would fight with torch's."""
+    for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
+        return ["-fopenmp", str(path), f"-Wl,-rpath,{path.parent}"]
+    return []
+
+
+def _fingerprint(compiler: str, flags: list[str]) -> str:
+    here = Path(__file__).parent
+    parts = [path.read_bytes() for path in sorted([*here.glob("*.cpp"), *here.glob("*.h")])]
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
+    parts += [" ".join(flags).encode(), compiler.encode(), version, _cpu_flags().encode()]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
+
+
+def _cpu_flags() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        return platform.machine() + platform.processor()
+
+
+def _cache_dir() -> Path:
+    if "IBNN_CACHE" in os.environ:
+        return Path(os.environ["IBNN_CACHE"])
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ibnn"
+
+
+def _compile(compiler: str, flags: list[str], threads: list[str], target: Path) -> None:
+    """Compile beside the target and rename: other processes never see half a file."""
+    source = Path(__file__).parent / "engine.cpp"
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as work:
+            output = Path(work) / "engine.so"
+            command = [compiler, *flags, str(source), "-o", str(output), *threads]
+            result = subprocess.run(
+                command, capture_output=True, text=True, timeout=300, check=False
+            )
+            if result.returncode:
+                raise BuildError(f"{compiler} failed: {result.stderr.strip()[:300]}")
+            os.replace(output, target)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise BuildError(str(error)) from error

@@ -1,0 +1,154 @@
+// The safe solver of a row: Newton on the units themselves, conjugate gradients inside, O(D) sums, all in double.
+//
+// Below the threshold the energy is strictly convex and its gradient is r(z) = z + c G(z) - y, so the line search needs
+// no energy: it looks for a zero of r(z + t step) . step, which grows with t. Above the threshold nothing is promised:
+// the best z found is returned with its residual.
+#pragma once
+#include "sums.h"
+
+namespace ibnn {
+
+struct Outcome {
+  double residual = 0;
+  int steps = 0;
+};
+
+inline double dot(const double* a, const double* b, long n) {
+  double s = 0;
+  for (long i = 0; i < n; ++i) s += a[i] * b[i];
+  return s;
+}
+
+inline double largest(const double* a, long n) {
+  double m = 0;
+  for (long i = 0; i < n; ++i) m = std::max(m, std::fabs(a[i]));
+  return m;
+}
+
+template <int M> class UnitNewton {
+ public:
+  explicit UnitNewton(Sigma kind) : sums_(kind) {}
+
+  // z holds the starting point and receives the best point found. tol bounds max |r|.
+  Outcome find_roots(const double* y, long n, double c, double tol, double* z) {
+    y_ = y, n_ = n, c_ = c;
+    for (auto* a : {&r_, &trial_, &trial_r_, &step_, &diag_, &best_}) a->resize(n);
+    Outcome out;
+    residual(z, r_.data());
+    double best = largest(r_.data(), n);
+    std::copy(z, z + n, best_.data());
+    int stalled = 0;
+    for (; out.steps < max_steps && best > tol && stalled < (best < 100 * tol ? 3 : 40); ++out.steps) {
+      newton_direction(tol);
+      advance(z);
+      const double now = largest(r_.data(), n);
+      stalled = now < 0.9 * best ? 0 : stalled + 1;
+      if (now < best) {
+        best = now;
+        std::copy(z, z + n, best_.data());
+      }
+    }
+    std::copy(best_.data(), best_.data() + n, z);
+    out.residual = best;
+    return out;
+  }
+
+  // J v = g to |r| <= rtol |g| in the 2-norm; returns |J v - g| / |g|. Leaves G(z) readable by potential().
+  double solve_jacobian(const double* z, const double* g, long n, double c, double rtol, double* v) {
+    n_ = n, c_ = c;
+    diag_.resize(n), r_.resize(n);
+    sums_.set_points(z, n);
+    slopes();
+    conjugate_gradients(g, v, rtol, 500);
+    apply(v, r_.data());
+    for (long i = 0; i < n; ++i) r_[i] -= g[i];
+    return std::sqrt(dot(r_.data(), r_.data(), n) / std::max(1e-300, dot(g, g, n)));
+  }
+  void potential(double* out) { sums_.sum(nullptr, 0, out); }
+
+ private:
+  static constexpr int max_steps = 100;
+  long n_ = 0;
+  double c_ = 0;
+  const double* y_ = nullptr;
+  UnitSums<M> sums_;
+  Array<double> r_, trial_, trial_r_, step_, diag_, best_, density_, cg_r_, cg_p_, cg_q_, cg_s_;
+
+  void residual(const double* z, double* r) {
+    sums_.set_points(z, n_);
+    sums_.sum(nullptr, 0, r);
+    for (long i = 0; i < n_; ++i) r[i] = z[i] + c_ * r[i] - y_[i];
+  }
+
+  void slopes() {
+    density_.resize(n_);
+    sums_.sum(nullptr, 1, density_.data());
+    for (long i = 0; i < n_; ++i) diag_[i] = 1 - c_ * density_[i] + c_ / static_cast<double>(n_);
+  }
+
+  void apply(const double* v, double* out) {
+    sums_.sum(v, 1, out);
+    for (long i = 0; i < n_; ++i) out[i] = v[i] + c_ * (out[i] - density_[i] * v[i]);
+  }
+
+  // The sums still stand at the current z: residual() was the last to place the points there.
+  void newton_direction(double tol) {
+    slopes();
+    for (long i = 0; i < n_; ++i) trial_r_[i] = -r_[i];
+    const double size = largest(r_.data(), n_);
+    const double rtol = std::min(0.03, std::max(1e-9, std::max(0.1 * tol / size, 0.03 * std::min(1.0, size))));
+    conjugate_gradients(trial_r_.data(), step_.data(), rtol, 200);
+  }
+
+  void advance(double* z) {
+    const double start = dot(r_.data(), step_.data(), n_);
+    double t = 1, low = 0, high = -1, at_low = start, at_high = 0;
+    for (int k = 0;; ++k) {
+      for (long i = 0; i < n_; ++i) trial_[i] = z[i] + t * step_[i];
+      residual(trial_.data(), trial_r_.data());
+      const double here = dot(trial_r_.data(), step_.data(), n_);
+      const bool overshoot = here > 0.3 * std::fabs(start);
+      const bool undershoot = high > 0 && here < -0.3 * std::fabs(start);
+      if (k >= 40 || !(overshoot || undershoot)) break;
+      if (overshoot)
+        high = t, at_high = here;
+      else
+        low = t, at_low = here;
+      // Regula falsi kept away from the ends of its bracket, so that it shrinks by a tenth at least.
+      double share = at_low < 0 ? at_low / (at_low - at_high) : 0.5;
+      t = low + (high - low) * std::min(0.9, std::max(0.1, share));
+    }
+    std::copy(trial_.data(), trial_.data() + n_, z);
+    std::copy(trial_r_.data(), trial_r_.data() + n_, r_.data());
+  }
+
+  void conjugate_gradients(const double* b, double* x, double rtol, int limit) {
+    for (auto* a : {&cg_r_, &cg_p_, &cg_q_, &cg_s_}) a->resize(n_);
+    double* r = cg_r_.data();
+    double* p = cg_p_.data();
+    double* q = cg_q_.data();
+    double* s = cg_s_.data();
+    for (long i = 0; i < n_; ++i) {
+      x[i] = 0, r[i] = b[i];
+      p[i] = s[i] = r[i] / diag_[i];
+    }
+    double rho = dot(r, s, n_);
+    const double goal = rtol * rtol * dot(b, b, n_);
+    for (int k = 0; k < limit && dot(r, r, n_) > goal; ++k) {
+      apply(p, q);
+      const double curvature = dot(p, q, n_);
+      if (!(curvature > 0)) {  // above the threshold: keep what there is, or the plain gradient
+        if (k == 0) std::copy(b, b + n_, x);
+        return;
+      }
+      const double alpha = rho / curvature;
+      for (long i = 0; i < n_; ++i) x[i] += alpha * p[i], r[i] -= alpha * q[i];
+      for (long i = 0; i < n_; ++i) s[i] = r[i] / diag_[i];
+      const double next = dot(r, s, n_), beta = next / rho;
+      rho = next;
+      for (long i = 0; i < n_; ++i) p[i] = s[i] + beta * p[i];
+    }
+  }
+};
+
+}  // namespace ibnn

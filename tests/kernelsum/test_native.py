@@ -1,0 +1,360 @@
+"""The compiled engine against a dense float64 Newton, and against inputs that try to break it."""
+
+import ctypes
+import logging
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import erf
+
+from ibnn.kernelsum import native
+
+pytestmark = pytest.mark.skipif(
+    not native.available(), reason="no C++ compiler: the compiled engine cannot be built"
+)
+
+SIGMAS = ("tanh", "hardtanh", "arctan", "erf")
+ROW_KINDS = ("normal", "ties", "outlier", "skewed", "bimodal", "constant")
+
+
+def sigma_of(x: np.ndarray, name: str, order: int) -> np.ndarray:
+    """s_n(x) in plain numpy, written from the definitions."""
+    if name == "tanh":
+        t = np.tanh(x)
+        return [t, 1 - t**2, -2 * t * (1 - t**2), (1 - t**2) * (6 * t**2 - 2)][order]
+    if name == "hardtanh":
+        return [np.clip(x, -1, 1), (np.abs(x) < 1) * 1.0, 0 * x, 0 * x][order]
+    if name == "arctan":
+        k, d = np.pi**2 / 4, 1 / (1 + np.pi**2 / 4 * x**2)
+        return [
+            2 / np.pi * np.arctan(np.pi * x / 2),
+            d,
+            -2 * k * x * d**2,
+            2 * k * d**2 * (3 - 4 * d),
+        ][order]
+    x = np.clip(x, -100, 100)
+    d = np.exp(-np.pi * x**2 / 4)
+    return [
+        erf(math.sqrt(np.pi) / 2 * x),
+        d,
+        -np.pi / 2 * x * d,
+        (np.pi**2 / 4 * x**2 - np.pi / 2) * d,
+    ][order]
+
+
+def dense_sum(z: np.ndarray, a: np.ndarray | None, order: int, name: str) -> np.ndarray:
+    weights = np.ones_like(z) if a is None else a
+    return sigma_of(z[None, :] - z[:, None], name, order) @ weights / len(z)
+
+
+def dense_jacobian(z: np.ndarray, c: float, name: str) -> np.ndarray:
+    kernel = sigma_of(z[None, :] - z[:, None], name, 1) / len(z)
+    return np.diag(1 - c * kernel.sum(1)) + c * kernel
+
+
+def dense_root(y: np.ndarray, c: float, name: str, start: np.ndarray) -> np.ndarray:
+    """Damped dense Newton; below the threshold the root is unique, so any start will do."""
+    z, best, smallest, worse = start.copy(), start.copy(), np.inf, 0
+    for _ in range(100):
+        r = z + c * dense_sum(z, None, 0, name) - y
+        if np.abs(r).max() < smallest:
+            smallest, best, worse = np.abs(r).max(), z.copy(), 0
+        else:
+            worse += 1
+        if smallest <= 1e-15 * max(1, np.abs(y).max()) or worse > 4:
+            break
+        step = np.linalg.solve(dense_jacobian(z, c, name), -r)
+        t = 1.0
+        while t > 1e-6:  # the energy is convex: never step far past its minimum along the line
+            ahead = z + t * step
+            if (ahead + c * dense_sum(ahead, None, 0, name) - y) @ step <= 0.5 * abs(r @ step):
+                break
+            t /= 2
+        z = z + t * step
+    return best
+
+
+def make_row(kind: str, units: int, std: float, generator: np.random.Generator) -> np.ndarray:
+    x = generator.standard_normal(units) * std
+    if kind == "ties":
+        x[::2] = x[0]
+    elif kind == "outlier":
+        x[units // 2] = 1e4
+    elif kind == "skewed":
+        x = std * (np.exp(generator.standard_normal(units)) - 1)
+    elif kind == "bimodal":
+        x = 0.1 * x + std * np.where(generator.random(units) < 0.3, -2, 1)
+    elif kind == "constant":
+        x[:] = x[0]
+    return x
+
+
+def grid_of_rows(units: int, slopes, stds, lams):
+    """Cases (y scaled by the slope, strength, slope, std) of the neuron's grid."""
+    generator = np.random.default_rng(units)
+    for slope in slopes:
+        for std in stds:
+            for kind in ROW_KINDS:
+                y = make_row(kind, units, std, generator)
+                for lam in lams:
+                    yield y * slope, (lam if lam <= 0 else lam / slope) * slope, slope, std
+
+
+CASES = {
+    units: list(grid_of_rows(units, slopes, stds, lams))
+    for units, slopes, stds, lams in (
+        (1, (1, 100), (0.01, 10), (-2, 0.8)),
+        (2, (1, 10, 100), (0.001, 0.1, 1, 10), (-2, -0.2, 0.3, 0.95)),
+        (3, (1, 10, 100), (0.001, 0.1, 1, 10), (-2, -0.2, 0.3, 0.95)),
+        (60, (1, 10, 100), (0.01, 1, 10), (-2, -1, -0.2, 0.3, 0.95)),
+        (200, (1, 100), (0.001, 0.1, 1, 10), (-2, 0.95)),
+    )
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("units", CASES)
+def test_the_grid_is_solved_to_the_promised_accuracy(units, sigma, dtype):
+    single = dtype == torch.float32
+    cases = CASES[units] if (sigma == "tanh" and single) or units < 60 else CASES[units][::7]
+    y = torch.tensor(np.stack([case[0] for case in cases])).to(dtype)
+    c = torch.tensor([case[1] for case in cases], dtype=torch.float64)
+    slope = torch.tensor([case[2] for case in cases], dtype=torch.float64)
+    allowed = 1e-5 if single else 1e-10
+    z, residual, _ = native.find_roots(y, c, slope * allowed / 5, sigma)
+    g = torch.randn(y.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    v, relative, dot = native.solve_jacobian(z, g, c, sigma, True)
+    assert residual.isfinite().all()
+    assert relative.max() < 1e-3
+    for i, (_, strength, p, std) in enumerate(cases):
+        exact_y, found = y[i].double().numpy(), z[i].double().numpy()
+        exact = dense_root(exact_y, strength, sigma, found)
+        error = np.abs(found - exact) / np.maximum(p, np.abs(exact_y))
+        # The root cannot be known better than the rounding of the input, 4 ulp here.
+        floor = 4 * torch.finfo(dtype).eps * np.abs(exact_y).max() / p
+        assert error.max() <= allowed + floor, (i, strength, p, std)
+        if (
+            sigma == "hardtanh"
+            and np.min(np.abs(np.abs(found[None] - found[:, None]) - 1)) < 1e-6 * p
+        ):
+            continue  # on a kink the gradient is a choice
+        jacobian = dense_jacobian(found, strength, sigma)
+        expected = np.linalg.solve(jacobian, g[i].double().numpy())
+        tolerance = (1e-3 if p * std > 100 else 1e-4) if single else 1e-8
+        wrong = np.linalg.norm(v[i].double().numpy() - expected)
+        assert wrong <= tolerance * np.linalg.norm(expected), (i, strength, p, std)
+        bias = dense_sum(found, None, 0, sigma)
+        scale = np.linalg.norm(expected) * max(np.linalg.norm(bias), 1e-3 * math.sqrt(units))
+        assert abs(dot[i].item() - expected @ bias) <= tolerance * scale
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("order", range(4))
+def test_pair_sums_agree_with_all_pairs_written_out(sigma, order):
+    generator = np.random.default_rng(order)
+    for units in (1, 2, 7, 60, 500):
+        for std in (1e-3, 1.0, 30.0):
+            for kind in ROW_KINDS:
+                z, a = make_row(kind, units, std, generator), generator.standard_normal(units)
+                for weights in (None, a):
+                    expected = dense_sum(z, weights, order, sigma)
+                    got = native.pair_sum(
+                        torch.tensor(z)[None],
+                        None if weights is None else torch.tensor(a)[None],
+                        order,
+                        sigma,
+                    )
+                    # 1e-11 of the largest value s_n has (s_3 of arctan: 4.9)
+                    assert np.abs(got[0].numpy() - expected).max() <= 1e-10, (units, std, kind)
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_wide_rows_of_many_units(sigma):
+    """A range of a thousand, a cluster with far units, 5000 units: by residual and order kept."""
+    generator = torch.Generator().manual_seed(1)
+    cluster = torch.randn(784, generator=generator)
+    cluster[::97] = torch.tensor([1e6, -3e4, 50.0, -80.0, 1e3, 200.0, -1e6, 44.0, 1e5])
+    for y in (
+        torch.randn(784, generator=generator) * 100,
+        cluster,
+        torch.randn(5000, generator=generator) * 3,
+    ):
+        for c in (-200.0, -2.0, 0.8):
+            atol = 2e-4 if c < -100 else 2e-5
+            z, residual, _ = native.find_roots(
+                y[None], torch.tensor([c]), torch.tensor([atol]), sigma
+            )
+            wide = z[0].double()
+            bias = native.pair_sum(wide[None], None, 0, sigma)[0]
+            found = (wide + c * bias - y.double()).abs() / y.double().abs().clamp(min=1)
+            assert found.max() <= 5 * atol
+            assert residual[0] < 1
+            assert (
+                wide[y.argsort()].diff() >= -2 * atol
+            ).all()  # order is kept up to the accuracy asked for
+
+
+def test_zero_strength_returns_the_input_bit_by_bit():
+    y = torch.randn(5, 70)
+    z, residual, steps = native.find_roots(y, torch.zeros(5), torch.full((5,), 1e-5), "tanh")
+    assert torch.equal(z, y)
+    assert residual.eq(0).all()
+    assert steps.eq(0).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_bad_row_leaves_its_neighbours_alone(dtype):
+    y = torch.randn(4, 300, dtype=dtype)
+    c, atol = torch.full((4,), -2.0), torch.full((4,), 1e-5)
+    alone = native.find_roots(y[2:3], c[:1], atol[:1], "tanh")[0]
+    y[0, 5], y[1, 7], y[3, 0] = math.nan, math.inf, 1e6
+    z, residual, _ = native.find_roots(y, c, atol, "tanh")
+    assert z[:2].isnan().all()
+    assert residual[:2].isinf().all()
+    assert torch.equal(z[2], alone[0])
+    assert z[3].isfinite().all()
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_above_the_threshold_it_ends_with_an_honest_residual(sigma):
+    y = torch.randn(6, 120) * torch.tensor([0.01, 0.1, 1, 1, 10, 100])[:, None]
+    c = torch.tensor([1.5, 3.0, 1.01, 30.0, 5.0, 1000.0])
+    z, residual, _ = native.find_roots(y, c, torch.full((6,), 1e-5), sigma)
+    true = (
+        (z.double() + c[:, None].double() * native.pair_sum(z.double(), None, 0, sigma) - y)
+        .abs()
+        .amax(1)
+    )
+    rounding = 1e-6 * (z.abs().amax(1) + c)
+    assert (true <= residual * 1.01 + rounding).all()
+
+
+def test_the_residual_is_measured():
+    """A row whose answer is spoilt must show it: the reported residual matches the true one."""
+    y = torch.randn(20, 784) * torch.logspace(-2, 2, 20)[:, None]
+    c = torch.linspace(-20, 0.9, 20)
+    z, residual, _ = native.find_roots(y, c, torch.full((20,), 2e-5), "tanh")
+    true = (
+        (z.double() + c[:, None].double() * native.pair_sum(z.double(), None, 0, "tanh") - y)
+        .abs()
+        .amax(1)
+    )
+    rounding = 1e-6 * (y.abs().amax(1) + c.abs())
+    assert (true <= 10 * residual + 2 * rounding).all()
+
+
+def test_empty_inputs():
+    for shape in ((0, 5), (3, 0)):
+        y = torch.zeros(shape)
+        z, residual, steps = native.find_roots(
+            y, torch.zeros(shape[0]), torch.ones(shape[0]), "tanh"
+        )
+        assert z.shape == y.shape
+        assert residual.shape == steps.shape == (shape[0],)
+        assert native.pair_sum(y, None, 1, "erf").shape == y.shape
+
+
+NASTY = """
+import ctypes, itertools, sys
+import torch
+from ibnn.kernelsum import native
+library = ctypes.CDLL(sys.argv[1])
+native._library = lambda: library
+nan, inf = float("nan"), float("inf")
+special = [0.0, -0.0, nan, inf, -inf, 1e38, -1e38, 3e38, 1e-45, -1e-40, 1e-30, -1.0, 1e6, 1e20]
+for dtype in (torch.float32, torch.float64):
+    rows = []
+    for units in (1, 2, 3, 49, 150):
+        base = torch.randn(units)
+        rows = [base * 10.0 ** k for k in (-44, -30, -3, 0, 1, 2, 3, 5, 10, 30, 37)]
+        rows += [torch.full((units,), x) for x in special]
+        for x in special:
+            spoilt = base.clone()
+            spoilt[units // 2] = x
+            rows.append(spoilt)
+        rows.append(base + 1e6)
+        rows.append(torch.where(torch.arange(units) % 2 == 0, 1e38, -1e38))
+        y = torch.stack(rows).to(dtype)
+        g = torch.randn_like(y)
+        strengths = (-1e30, -200.0, -2.0, 0.3, 0.999999, 1.0, 2.0, 1e4, nan)
+        for sigma, c in itertools.product(native.SIGMAS, strengths):
+            if units > 3 and c not in (-200.0, 0.3, 2.0):
+                continue
+            strength = torch.full((len(y),), c)
+            z, _, _ = native.find_roots(y, strength, torch.full((len(y),), 1e-5), sigma)
+            native.solve_jacobian(y, g, strength, sigma, True)
+            good = y.isfinite().all(1)
+            assert z[~good].isnan().all()
+            for order in range(4):
+                native.pair_sum(y, g, order, sigma)
+print("survived")
+"""
+
+
+def test_no_input_makes_it_leave_its_arrays():
+    """A build with checked arrays meets NaN, inf, 1e38, denormals, huge strengths, tiny rows."""
+    library = native.build(("-O1", "-DIBNN_CHECKED"))
+    result = subprocess.run(
+        [sys.executable, "-c", NASTY, str(library)], capture_output=True, text=True, timeout=300
+    )
+    assert result.stdout.strip() == "survived", result.stderr[-2000:]
+
+
+def test_the_check_itself_works():
+    """The checked build reports an access outside an array, so the test above can fail."""
+    library = ctypes.CDLL(str(native.build(("-O1", "-DIBNN_CHECKED"))))
+    assert library.ibnn_index_outside() == 1
+    assert ctypes.CDLL(str(native.build())).ibnn_index_outside() == 0
+
+
+def test_it_runs_in_torchs_own_thread_pool():
+    code = """
+import os, torch
+from ibnn.kernelsum import native
+torch.set_num_threads(2)
+w = torch.randn(400, 400)
+for _ in range(20): w @ w
+before = len(os.listdir("/proc/self/task"))
+y = torch.randn(400, 300)
+native.find_roots(y, torch.full((400,), -2.0), torch.full((400,), 1e-5), "tanh")
+w @ w
+print(before, len(os.listdir("/proc/self/task")))
+"""
+    if not os.path.isdir("/proc/self/task"):
+        pytest.skip("counting threads needs /proc")
+    result = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    before, after = map(int, result.stdout.split())
+    assert after <= max(before, 2)
+
+
+def test_it_can_be_switched_off(monkeypatch, caplog):
+    native._library.cache_clear()
+    monkeypatch.setenv("IBNN_NATIVE", "0")
+    try:
+        with caplog.at_level(logging.INFO):
+            assert not native.available()
+            assert not native.available()
+        assert len(caplog.records) == 1
+    finally:
+        native._library.cache_clear()
+
+
+def test_without_a_compiler_one_line_says_so(monkeypatch, caplog, tmp_path):
+    native._library.cache_clear()
+    monkeypatch.setenv("IBNN_CACHE", str(tmp_path))
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    try:
+        assert not native.available()
+        assert len(caplog.records) == 1
+        assert "no C++ compiler" in caplog.text
+    finally:
+        native._library.cache_clear()
