@@ -1,0 +1,8 @@
+"""`python -m benchmarks`: the same as `ibnn bench`."""
+
+import typer
+
+from ibnn.lab.bench.command import bench
+
+if __name__ == "__main__":
+    typer.run(bench)

@@ -1,0 +1,1 @@
+"""The laboratory: data, networks, training, experiments and their reports."""

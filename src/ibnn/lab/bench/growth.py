@@ -1,0 +1,89 @@
+"""How time grows with the number of units D that talk to each other."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ibnn
+from ibnn.lab.bench import engines
+from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.timing import interleave
+
+LAM, STD = -0.2, 0.3
+# The same number of units at every D, in at least four rows: as many threads are busy at the
+# largest D as at the smallest, and the cost of the call itself is spread over as many units.
+TOTAL = 4_000_000
+SIZES = tuple(round(10 ** (half / 2)) for half in range(4, 13))
+FITTED = (1e3, 1e6)
+
+
+def measure(settings: Settings) -> list[dict[str, Any]]:
+    """Forward and backward of F alone; `seconds` is the time of one row, `single` with one row."""
+    total = TOTAL // 10 if settings.quick else TOTAL
+    largest = 1e5 if settings.quick else 1e6
+    rows = []
+    for units in (size for size in SIZES if size <= largest):
+        whole, single = _inputs(max(4, total // units), units), _inputs(1, units)
+        candidates = {}
+        for engine in settings.engines:
+            candidates[f"{engine} whole"] = _call(engine, *whole)
+            candidates[f"{engine} single"] = _call(engine, *single)
+        times = interleave(candidates, (3, settings.rounds[1]), settings.seconds)
+        rows += [
+            {
+                "units": units,
+                "engine": engine,
+                "ns_per_unit": 1e9 * times[f"{engine} whole"].median / len(whole[0]) / units,
+                "seconds": times[f"{engine} whole"].median / len(whole[0]),
+                "rows": len(whole[0]),
+                "single_row_seconds": times[f"{engine} single"].median,
+            }
+            for engine in settings.engines
+        ]
+    return rows
+
+
+def exponent(units: Sequence[float], seconds: Sequence[float]) -> float:
+    """The slope of log(seconds) against log(units): 1 is linear, 2 is every pair.
+
+    >>> exponent([10, 100, 1000], [3.0, 30.0, 300.0])
+    1.0
+    """
+    if len(set(units)) < 2 or len(units) != len(seconds):
+        raise ValueError(f"expected a time for each of two or more sizes, got {units}, {seconds}")
+    x, y = [math.log(u) for u in units], [math.log(s) for s in seconds]
+    x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
+    above = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
+    return round(above / sum((a - x_mean) ** 2 for a in x), 6)
+
+
+def fitted(rows: Sequence[dict[str, Any]], engine: str, column: str = "seconds") -> float | None:
+    """The exponent of an engine over 10^3..10^6, or as far as was measured."""
+    points = [
+        (row["units"], row[column])
+        for row in rows
+        if row["engine"] == engine and FITTED[0] <= row["units"] <= FITTED[1]
+    ]
+    if len(points) < 2:
+        return None
+    return exponent([units for units, _ in points], [seconds for _, seconds in points])
+
+
+def _inputs(rows: int, units: int) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(units)
+    y = STD * torch.randn((rows, units), generator=generator)
+    return y.requires_grad_(), torch.randn((rows, units), generator=generator)
+
+
+def _call(engine: str, y: Tensor, g: Tensor):
+    def call() -> None:
+        y.grad = None
+        with engines.using(engine):
+            ibnn.implicit_bias(y, LAM, on_failure="ignore").backward(g)
+
+    return call

@@ -1,0 +1,66 @@
+"""The two pictures: time against D, and the price of a layer under every condition."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ibnn.lab import files
+from ibnn.lab.bench import growth
+
+Rows = Sequence[dict[str, Any]]
+_COLOURS = {"native": "tab:blue", "portable": "tab:orange"}
+
+
+def draw_growth(rows: Rows, path: Path) -> None:
+    """Seconds of one row of D units, log-log, with the fitted exponents."""
+    figure = Figure(figsize=(6, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for engine in dict.fromkeys(row["engine"] for row in rows):
+        own = [row for row in rows if row["engine"] == engine]
+        units = [row["units"] for row in own]
+        slope = growth.fitted(rows, engine)
+        label = engine if slope is None else f"{engine}: exponent {slope:.2f}"
+        colour = _COLOURS.get(engine)
+        axes.loglog(units, [row["seconds"] for row in own], "o-", label=label, color=colour)
+        single = [row["single_row_seconds"] for row in own]
+        axes.loglog(units, single, ":", label=f"{engine}, one row alone", color=colour)
+    axes.set_xlabel("D, units that talk to each other")
+    axes.set_ylabel("seconds per row, forward + backward")
+    axes.set_title(f"lam {growth.LAM}, std {growth.STD}, tanh, slope 10")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    _save(figure, path)
+
+
+def draw_layers(rows: Rows, path: Path) -> None:
+    """Every condition as a dot: forward + backward as a multiple of the standard layer's."""
+    shapes = list(dict.fromkeys(row["shape"] for row in rows))
+    names = list(dict.fromkeys(row["engine"] for row in rows))
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for offset, engine in enumerate(names):
+        for hard, marker in ((False, "o"), (True, "x")):
+            own = [row for row in rows if row["engine"] == engine and row["hard"] == hard]
+            if own:
+                places = [shapes.index(row["shape"]) + 0.2 * offset for row in own]
+                label = engine + (" (lam -1, std 0.3)" if hard else "")
+                ratios = [row["ratio_both"] for row in own]
+                axes.plot(places, ratios, marker, label=label, color=_COLOURS.get(engine))
+    axes.axhline(1, color="black", linewidth=0.8)
+    axes.axhline(3, color="tab:red", linewidth=0.8, linestyle="--", label="required (native)")
+    axes.set_xticks(range(len(shapes)), shapes)
+    axes.set_yscale("log")
+    axes.set_ylabel("times nn.Conv2d + ReLU, forward + backward")
+    axes.legend(fontsize="small")
+    _save(figure, path)
+
+
+def _save(figure: Figure, path: Path) -> None:
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", dpi=150)
+    files.write_bytes(path, buffer.getvalue())

@@ -1,0 +1,72 @@
+"""Runs the sections one after the other, prints their tables, saves everything."""
+
+from __future__ import annotations
+
+import importlib
+import time
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from ibnn.lab.bench import plots, solvers, tables, verdict
+from ibnn.lab.bench.columns import TITLES
+from ibnn.lab.bench.machine import describe, machine
+from ibnn.lab.bench.settings import Settings
+
+Results = dict[str, list[dict[str, Any]]]
+
+
+def run(settings: Settings, out: Path | None = None, console: Console | None = None) -> Results:
+    """Measures, prints and (with `out`) saves; the rows of each section, and the verdict."""
+    console = console or Console()
+    if not settings.engines:
+        raise RuntimeError(f"engine {settings.engine!r} is not available on this machine")
+    here = machine()
+    console.print(describe(here), highlight=False)
+    notes = _notes(settings)
+    for note in notes:
+        console.print(note, highlight=False)
+    results: Results = {}
+    for section in settings.sections:
+        begin = time.perf_counter()
+        with console.status(TITLES[section]), warnings.catch_warnings():
+            # an even kernel with padding="same" is what the paper has
+            warnings.simplefilter("ignore")
+            measure = importlib.import_module(f"ibnn.lab.bench.{section}").measure
+            results[section] = measure(settings)
+        tables.show(console, section, results[section])
+        console.print(f"{section}: {time.perf_counter() - begin:.0f} s", highlight=False)
+        _save(settings, out, here, results, notes)
+    found = verdict.as_rows(verdict.verdicts(results))
+    tables.show(console, "verdict", found)
+    if out is not None:
+        console.print(f"saved in {out}", highlight=False)
+    return {**results, "verdict": found}
+
+
+def _save(
+    settings: Settings, out: Path | None, here: dict[str, Any], results: Results, notes: list[str]
+) -> None:
+    """After every section: what was measured is kept, whatever happens to the next one."""
+    if out is None:
+        return
+    found = verdict.as_rows(verdict.verdicts(results))
+    chosen = {**asdict(settings), "rounds": settings.rounds, "engines": settings.engines}
+    tables.save(out, here, chosen, results, found, notes)
+    for section, draw in (("growth", plots.draw_growth), ("layers", plots.draw_layers)):
+        if results.get(section):
+            draw(results[section], out / f"{section}.png")
+
+
+def _notes(settings: Settings) -> list[str]:
+    notes = []
+    if settings.engine in ("native", "both") and "native" not in settings.engines:
+        notes.append("the native engine is not available here: only the portable one is measured")
+    if "peers" in settings.sections and not solvers.torchdeq_installed():
+        notes.append("torchdeq is not installed (pip install --no-deps torchdeq==0.1.0): left out")
+    if settings.quick:
+        notes.append("quick run: fewer conditions and repetitions, no cold compilation")
+    return notes

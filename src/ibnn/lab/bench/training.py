@@ -1,0 +1,112 @@
+"""One training step of the paper's networks: standard neurons against implicit ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from ibnn.lab.bench import engines
+from ibnn.lab.bench.problems import MAPS, choose
+from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.timing import interleave, ratio
+from ibnn.lab.models import UCN
+
+BATCH = 128
+NETWORKS = (((1, 28, 28), 1, 3), ((3, 32, 32), 2, 3), ((3, 32, 32), 3, 8))
+# Where training takes a learnt lam, and where the paper's robustness lives.
+LAMS = (0.05, -0.2)
+
+
+def measure(settings: Settings) -> list[dict[str, Any]]:
+    return [
+        row
+        for network in NETWORKS
+        for lam in choose(LAMS, settings.quick, 1)
+        for row in time_steps(settings, *network, lam)
+    ]
+
+
+def time_steps(
+    settings: Settings, image: tuple[int, int, int], layers: int, channels: int, lam: float
+) -> list[dict[str, Any]]:
+    """One row per engine. Weights are torch's, so that maps spread more than the paper's do."""
+    standard = _network(image, layers, channels, "standard")
+    generator = torch.Generator().manual_seed(0)
+    images = torch.rand((BATCH, *image), generator=generator)
+    labels = torch.randint(10, (BATCH,), generator=generator)
+    spread = _spread(standard, images)
+    candidates = {"standard": _step(standard, images, labels)}
+    for engine in settings.engines:
+        network = _network(image, layers, channels, "implicit", lam=lam, on_failure="ignore")
+        candidates[engine] = _with(engine, _step(network, images, labels))
+    times = interleave(candidates, settings.rounds, settings.seconds)
+    return [
+        {
+            "network": f"UCN({layers},{channels})",
+            "image": "x".join(map(str, image)),
+            "lam": lam,
+            "engine": engine,
+            "ratio": ratio(times, engine, "standard"),
+            "ms": times[engine].milliseconds,
+            "standard_ms": times["standard"].milliseconds,
+            "spread": times[engine].spread,
+            "std": spread,
+        }
+        for engine in settings.engines
+    ]
+
+
+def _network(image: tuple[int, int, int], layers: int, channels: int, neuron: str, **options: Any):
+    generator = torch.Generator().manual_seed(0)
+    return UCN(
+        image,
+        10,
+        layers,
+        channels,
+        neuron,
+        initialisation="torch",
+        generator=generator,
+        **options,
+    )
+
+
+def _step(network: nn.Module, images: Tensor, labels: Tensor) -> Callable[[], None]:
+    """Forward, backward, gradient clipping and SGD with momentum, as in the experiments."""
+    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
+
+    def step() -> None:
+        optimizer.zero_grad()
+        F.cross_entropy(network(images), labels).backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        optimizer.step()
+
+    return step
+
+
+def _with(engine: str, step: Callable[[], None]) -> Callable[[], None]:
+    def call() -> None:
+        with engines.using(engine):
+            step()
+
+    return call
+
+
+def _spread(network: UCN, images: Tensor) -> float:
+    """The largest standard deviation of the pre-activations of a layer, within its maps."""
+    found: list[float] = []
+    hooks = [
+        module.register_forward_hook(
+            lambda module, inputs, y: found.append(float(y.var(MAPS).mean().sqrt()))
+        )
+        for module in network.modules()
+        if isinstance(module, nn.Conv2d)
+    ]
+    with torch.no_grad():
+        network(images)
+    for hook in hooks:
+        hook.remove()
+    return max(found)

@@ -1,0 +1,61 @@
+"""Options from three places: the command line, a TOML file, defaults; in that order."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib  # pyright: ignore[reportMissingImports]
+
+
+def read_settings(file: Path | None, known: Iterable[str]) -> dict[str, Any]:
+    """The keys of a TOML file; an unknown one is an error that names the nearest."""
+    if file is None:
+        return {}
+    try:
+        values = tomllib.loads(file.read_text())
+    except FileNotFoundError:
+        raise typer.BadParameter(f"--config: {file} does not exist") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"--config: {file} is not TOML: {error}") from None
+    values = {key.replace("-", "_"): value for key, value in values.items()}
+    names = list(known)
+    for key in values:
+        if key not in names:
+            near = difflib.get_close_matches(key, names, n=1, cutoff=0.0)[0]
+            raise typer.BadParameter(
+                f"--config: {file} has the unknown key {key!r}, did you mean {near!r}?"
+            )
+    return values
+
+
+def typed(values: Mapping[str, Any], kinds: Mapping[str, type], file: Path | None) -> None:
+    """Refuse values of a TOML file that are of another type."""
+    for key, kind in kinds.items():
+        value = values.get(key)
+        if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+            wanted = {"int": "a whole number", "str": "a text"}[kind.__name__]
+            raise typer.BadParameter(f"--config: {file}: {key} is {value!r}, expected {wanted}")
+
+
+def prepare_folder(folder: Path) -> Path:
+    """Make the output folder and see that it can be written to, before any work is done."""
+    from ibnn.lab import files
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with files.atomic(folder / ".writable") as file:
+            file.write(b"yes")
+        (folder / ".writable").unlink()
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise typer.BadParameter(f"cannot write to {folder}: {reason}") from None
+    return folder

@@ -1,0 +1,78 @@
+"""Exit codes and the one line an error is told in.
+
+0 done; 1 some runs failed (or a defect); 2 nothing was done: bad option, no data, no disk;
+130 stopped by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+FAILED, REFUSED, STOPPED = 1, 2, 130
+
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+
+
+class StoppedError(Exception):
+    """Ctrl-C, with how to go on."""
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Turns Ctrl-C into an error that keeps its words (typer would drop them)."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise StoppedError(str(error)) from error
+
+
+class RunsFailedError(Exception):
+    """Some runs failed; the others have results."""
+
+
+def explain(error: Any) -> tuple[int, str]:
+    """The exit code and the line for whatever came out of a command."""
+    if isinstance(error, SystemExit):
+        return (error.code if isinstance(error.code, int) else FAILED), ""
+    stopped = isinstance(error, KeyboardInterrupt | typer.Abort | StoppedError)
+    if stopped or getattr(error, "exit_code", None) == STOPPED:
+        words = _one_line(error) if isinstance(error, StoppedError) else ""
+        return STOPPED, words or "stopped; the same command goes on where it was"
+    if isinstance(error, typer.Exit):
+        return error.exit_code, ""
+    if hasattr(error, "format_message"):  # typer's own: a bad option or argument
+        return REFUSED, _one_line(error.format_message())
+    if isinstance(error, RunsFailedError):
+        return FAILED, _one_line(error)
+    if isinstance(error, OSError):
+        return REFUSED, _system(error)
+    if isinstance(error, _expected()):
+        return REFUSED, _one_line(error)
+    kind = type(error).__name__
+    return FAILED, f"{kind}: {_one_line(error)} (a defect; --debug shows where)"
+
+
+def _expected() -> tuple[type[Exception], ...]:
+    from ibnn.lab.data import DataError
+    from ibnn.lab.experiments.experiment import ExperimentError
+    from ibnn.lab.report.write import ReportError
+    from ibnn.lab.runner import EngineError
+    from ibnn.lab.training import RunError
+
+    return DataError, ExperimentError, ReportError, EngineError, RunError
+
+
+def _system(error: OSError) -> str:
+    where = f": {error.filename}" if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        return f"the disk is full{where}; make room and give the same command again"
+    return f"{_one_line(error.strerror or error)}{where}"
+
+
+def _one_line(text: Any) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,107 @@
+"""`ibnn runs`: what has been trained, look at one, remove what is of no use."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ibnn.lab.cli.errors import Debug
+
+if TYPE_CHECKING:
+    from ibnn.lab.training import RunFolder
+
+Out = Annotated[Path, typer.Option(help="Folder of runs and reports.")]
+
+_group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the group."""
+    app.add_typer(
+        _group,
+        name="runs",
+        help="List, show and remove runs.",
+        epilog="Example: ibnn runs list --out results",
+    )
+
+
+@_group.command("list", epilog="Example: ibnn runs list --out results")
+def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
+    """List every run with its state and accuracy."""
+    for folder in _runs(out):
+        status = folder.status()
+        note = ""
+        if status == "finished":
+            result = folder.result()
+            note = f"  {100 * result.accuracy:5.1f} %"
+        typer.echo(f"{folder.identity}  {status:8}{note:9}  {folder.config().title()}")
+
+
+@_group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")
+def show(
+    run: Annotated[str, typer.Argument(help="Its identity, or the beginning of it.")],
+    out: Out = Path("results"),
+    debug: Debug = False,
+) -> None:
+    """Show one run: its config, its epochs, its result or why it failed."""
+    folder = _one(out, run)
+    typer.echo(f"{folder.config().title()} ({folder.status()})\n{folder.path}\n")
+    typer.echo(folder.config().to_json())
+    for line in folder.metrics():
+        typer.echo(f"{line}, {line.images_per_second:,.0f} images/s")
+    if folder.status() == "finished":
+        result = folder.result()
+        typer.echo(
+            f"\nbest {100 * result.best_accuracy:.1f} % in epoch {result.best_epoch}, last "
+            f"{100 * result.accuracy:.1f} %, {result.parameters:,} parameters"
+        )
+    elif folder.error():
+        typer.echo(f"\n{folder.error()}")
+
+
+@_group.command("clean", epilog="Example: ibnn runs clean --failed --out results")
+def clean(
+    runs: Annotated[
+        list[str] | None, typer.Argument(help="Identities, or beginnings of them.")
+    ] = None,
+    out: Out = Path("results"),
+    failed: Annotated[bool, typer.Option("--failed", help="All that failed.")] = False,
+    unfinished: Annotated[
+        bool, typer.Option("--unfinished", help="All that began and have no result.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Remove runs: those named, those that failed, those that were never finished."""
+    if not (runs or failed or unfinished):
+        raise typer.BadParameter("name runs, or say --failed or --unfinished")
+    kinds = {kind for kind, on in (("failed", failed), ("started", unfinished)) if on}
+    chosen = {folder.identity: folder for folder in (_one(out, run) for run in runs or [])}
+    chosen |= {f.identity: f for f in _runs(out) if f.status() in kinds} if kinds else {}
+    for folder in chosen.values():
+        title = folder.config().title()
+        if not dry_run:
+            with folder.lock():  # a run that is being trained is left alone
+                shutil.rmtree(folder.path)
+        typer.echo(f"{'would remove' if dry_run else 'removed'} {folder.identity}  {title}")
+    if not chosen:
+        typer.echo("nothing to remove")
+
+
+def _runs(out: Path) -> list[RunFolder]:
+    from ibnn.lab.training import all_runs
+
+    if not out.is_dir():
+        raise typer.BadParameter(f"{out} is not a folder; --out says where the runs are")
+    return all_runs(out)
+
+
+def _one(out: Path, name: str) -> RunFolder:
+    matches = [folder for folder in _runs(out) if folder.identity.startswith(name)]
+    if len(matches) != 1:
+        found = "no run" if not matches else f"{len(matches)} runs"
+        raise typer.BadParameter(f"{found} in {out} begin with {name!r}; see `ibnn runs list`")
+    return matches[0]

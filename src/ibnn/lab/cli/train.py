@@ -1,0 +1,137 @@
+"""`ibnn train`: one network on one dataset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ibnn.lab.cli.choices import prepare_folder, read_settings
+from ibnn.lab.cli.errors import Debug, stoppable
+
+if TYPE_CHECKING:
+    from ibnn.lab.training import RunConfig
+
+_PLACES = ("out", "data")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "train",
+        epilog="Example: ibnn train --dataset fashion-mnist --layers 1 --channels 3 "
+        "--neuron implicit --epochs 3",
+        short_help="Train one network on one dataset.",
+    )(train)
+
+
+def train(
+    context: typer.Context,
+    dataset: Annotated[
+        str | None, typer.Option(help="A name from `ibnn data list`, or an .npz file.")
+    ] = None,
+    network: Annotated[str | None, typer.Option(help="ucn (images) or perceptron.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Blocks of a ucn.")] = None,
+    channels: Annotated[int | None, typer.Option(help="Of each block of a ucn.")] = None,
+    hidden: Annotated[int | None, typer.Option(help="Units of a perceptron.")] = None,
+    neuron: Annotated[str | None, typer.Option(help="standard or implicit.")] = None,
+    lam: Annotated[
+        str | None, typer.Option(help="Where lam starts, or stays; one per layer: 0.1,0.05.")
+    ] = None,
+    learn_lam: Annotated[bool | None, typer.Option("--learn-lam/--fix-lam")] = None,
+    slope: Annotated[float | None, typer.Option(help="Of sigma at 0: the paper's p.")] = None,
+    learn_slope: Annotated[bool | None, typer.Option("--learn-slope/--fix-slope")] = None,
+    bounded: Annotated[
+        bool | None,
+        typer.Option("--bounded/--unbounded", help="Keep a learnt lam below the threshold."),
+    ] = None,
+    coupling: Annotated[str | None, typer.Option(help="space, channels, layer or window.")] = None,
+    window: Annotated[int | None, typer.Option(help="Side of the window.")] = None,
+    window_profile: Annotated[str | None, typer.Option(help="box or gaussian.")] = None,
+    window_std: Annotated[float | None, typer.Option(help="Of a gaussian window.")] = None,
+    sigma: Annotated[str | None, typer.Option(help="tanh, hardtanh, arctan, erf.")] = None,
+    solver: Annotated[str | None, typer.Option(help="newton, gradient, picard, ...")] = None,
+    adjoint: Annotated[str | None, typer.Option(help="implicit, unrolled or jfb.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Of weights and data order.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="After the warm-up.")] = None,
+    warmup_epochs: Annotated[int | None, typer.Option(help="With standard neurons.")] = None,
+    batch_size: Annotated[int | None, typer.Option()] = None,
+    lr_low: Annotated[float | None, typer.Option(help="Learning rate at both ends.")] = None,
+    lr_high: Annotated[float | None, typer.Option(help="Learning rate in the middle.")] = None,
+    momentum: Annotated[float | None, typer.Option()] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Largest norm of the gradient; 0 leaves it alone.")
+    ] = None,
+    initialisation: Annotated[str | None, typer.Option(help="paper or torch.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
+    share: Annotated[float | None, typer.Option(help="Of the training data.")] = None,
+    label_noise: Annotated[float | None, typer.Option(help="Share of wrong labels.")] = None,
+    hold_out: Annotated[
+        float | None, typer.Option(help="Share of the training data to validate on.")
+    ] = None,
+    n_train: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
+    n_test: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
+    validate_every: Annotated[int | None, typer.Option(help="Epochs.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of runs.")] = None,
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file with any of these; options here come first.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Train one network on one dataset; killed or stopped, the same command goes on."""
+    from dataclasses import fields
+
+    from ibnn.lab.training import RunConfig
+
+    known = [field.name for field in fields(RunConfig)]
+    stored = read_settings(config, (*known, *_PLACES))
+    given = {
+        name: value
+        for name, value in context.params.items()
+        if value is not None and name in (*known, *_PLACES)
+    }
+    if "lam" in given:
+        given["lam"] = _numbers(given["lam"])
+    chosen: dict[str, Any] = stored | given
+    if chosen.get("clip") == 0:
+        chosen["clip"] = None
+    if "dataset" not in chosen:
+        raise typer.BadParameter("--dataset is missing; see `ibnn data list`")
+    root = Path(chosen.pop("out", "results"))
+    data_root = chosen.pop("data", None)
+    _train(RunConfig.from_dict(chosen), root, data_root)
+
+
+def _train(config: RunConfig, root: Path, data_root: Path | None) -> None:
+    from ibnn.lab import data
+    from ibnn.lab.training import Metrics, RunFolder
+    from ibnn.lab.training import train as train_run
+
+    dataset = data.load(config.dataset, data_root)
+    prepare_folder(root)
+    folder = RunFolder(root, config.identity())
+    typer.echo(f"{config.title()} in {folder.path}")
+
+    def tell(metrics: Metrics) -> None:
+        typer.echo(f"{metrics}, {metrics.images_per_second:,.0f} images/s")
+
+    with stoppable():
+        result = train_run(config, root, dataset=dataset, on_epoch=tell)
+    typer.echo(
+        f"best {100 * result.best_accuracy:.1f} % in epoch {result.best_epoch}, "
+        f"last {100 * result.accuracy:.1f} %, {result.parameters:,} parameters"
+    )
+
+
+def _numbers(text: str) -> float | list[float]:
+    try:
+        values = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"--lam is {text!r}, expected a number or several with commas"
+        ) from None
+    return values[0] if len(values) == 1 else values

@@ -1,0 +1,140 @@
+"""A dataset in memory, and the seeded ways to take less of it or to spoil its labels."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+
+def random_state(purpose: str, seed: int) -> np.random.RandomState:
+    """A stream of its own for each purpose, so that one seed does not correlate two uses.
+
+    RandomState, because numpy promises that its numbers never change.
+    """
+    digest = hashlib.sha256(f"{purpose} {seed}".encode()).digest()
+    return np.random.RandomState(np.frombuffer(digest, np.dtype("<u4")))
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Training and test examples, whole, with labels 0 .. classes - 1.
+
+    Images are uint8 (N, C, H, W), or float32 in [0, 1] if a user's file held floats; points are
+    float32 (N, 2). `image_shape` is the shape of one example: (C, H, W), or (2,) for points.
+    """
+
+    name: str
+    x_train: Tensor
+    y_train: Tensor
+    x_test: Tensor
+    y_test: Tensor
+    classes: int
+    image_shape: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for split, x, y in (
+            ("train", self.x_train, self.y_train),
+            ("test", self.x_test, self.y_test),
+        ):
+            if x.dtype not in (torch.uint8, torch.float32):
+                raise TypeError(f"x_{split} is {x.dtype}, expected uint8 or float32")
+            if y.dtype != torch.int64:
+                raise TypeError(f"y_{split} is {y.dtype}, expected int64")
+            if tuple(x.shape[1:]) != self.image_shape:
+                raise ValueError(
+                    f"x_{split} has shape {tuple(x.shape)}, expected (N, *{self.image_shape})"
+                )
+            if y.shape != x.shape[:1]:
+                raise ValueError(
+                    f"y_{split} has shape {tuple(y.shape)}, expected ({len(x)},) as x_{split}"
+                )
+
+    def __repr__(self) -> str:
+        return (
+            f"Dataset({self.name!r}, {len(self.x_train)} training and {len(self.x_test)} test "
+            f"examples of shape {self.image_shape}, {self.classes} classes)"
+        )
+
+    def subset(self, share: float, seed: int) -> Dataset:
+        """The given share of every class of the training data, at least one example of each.
+
+        For one seed smaller shares lie inside larger ones.
+        """
+        _check_share(share)
+        keep, _ = self._cut(share, "subset", seed)
+        return self._training(keep)
+
+    def hold_out(self, share: float, seed: int) -> tuple[Dataset, Dataset]:
+        """Splits the training data into (rest, held), each class by the same share.
+
+        For picking hyper-parameters: both results carry the held-out examples as their `x_test`,
+        so training on `rest` and validating as usual never touches the real test split.
+        """
+        _check_share(share, one=False)
+        held, rest = self._cut(share, "hold out", seed)
+        if not rest.size:
+            raise ValueError(f"share={share} holds out all {len(self.y_train)} training examples")
+        held_out = self._training(held)
+        tested = {"x_test": held_out.x_train, "y_test": held_out.y_train}
+        return replace(self._training(rest), **tested), replace(held_out, **tested)
+
+    def with_label_noise(self, share: float, seed: int) -> Dataset:
+        """Exactly round(share * N) training labels replaced by a wrong one, uniformly drawn.
+
+        For one seed the labels wrong at a smaller share are wrong, in the same way, at a larger.
+        """
+        _check_share(share, zero=True)
+        if self.classes < 2:
+            raise ValueError(f"classes={self.classes}: no wrong label to replace a right one by")
+        count = len(self.y_train)
+        random = random_state("label noise", seed)
+        chosen = torch.from_numpy(random.permutation(count)[: _round(share * count)])
+        shift = torch.from_numpy(random.randint(1, self.classes, size=count))
+        y = self.y_train.clone()
+        y[chosen] = (y[chosen] + shift[chosen]) % self.classes
+        return replace(self, y_train=y)
+
+    def first(self, n_train: int, n_test: int) -> Dataset:
+        """The first examples of each split (all of them where there are fewer)."""
+        for name, value in (("n_train", n_train), ("n_test", n_test)):
+            if value < 1:
+                raise ValueError(f"{name}={value}, expected at least 1")
+        return replace(
+            self,
+            x_train=self.x_train[:n_train],
+            y_train=self.y_train[:n_train],
+            x_test=self.x_test[:n_test],
+            y_test=self.y_test[:n_test],
+        )
+
+    def _cut(self, share: float, purpose: str, seed: int) -> tuple[NDArray, NDArray]:
+        """Indices in and out of a stratified share, both in the original order."""
+        random = random_state(purpose, seed)
+        labels = self.y_train.numpy()
+        inside = np.zeros(len(labels), dtype=bool)
+        for label in range(self.classes):
+            members = random.permutation(np.flatnonzero(labels == label))
+            if members.size:
+                inside[members[: max(1, _round(share * members.size))]] = True
+        return np.flatnonzero(inside), np.flatnonzero(~inside)
+
+    def _training(self, indices: NDArray) -> Dataset:
+        index = torch.from_numpy(indices)
+        return replace(self, x_train=self.x_train[index], y_train=self.y_train[index])
+
+
+def _round(value: float) -> int:
+    """To the nearest integer, halves upwards (Python's round takes them to the even one)."""
+    return math.floor(value + 0.5)
+
+
+def _check_share(share: float, *, zero: bool = False, one: bool = True) -> None:
+    if not ((share > 0.0 or (zero and share == 0.0)) and (share < 1.0 or (one and share == 1.0))):
+        interval = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
+        raise ValueError(f"share={share}, expected a number in {interval}")

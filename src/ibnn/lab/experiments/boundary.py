@@ -1,0 +1,156 @@
+"""Fig. 2 of the paper: what boundaries three hidden neurons can draw between two classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, ClassVar
+
+from ibnn.lab.experiments import boundary_words as words
+from ibnn.lab.experiments.boundary_figures import draw_boundaries, draw_every_network, draw_seeds
+from ibnn.lab.experiments.energy_figure import draw_energy
+from ibnn.lab.experiments.experiment import (
+    Experiment,
+    Findings,
+    Picture,
+    Preset,
+    Run,
+    Settings,
+)
+from ibnn.lab.experiments.region import curved_share, logits_on_grid, pack, solidity
+from ibnn.lab.training import Result, RunConfig
+
+LAMBDAS = (-1.0, -0.5, -0.2, -0.05, 0.05)
+SLOPES = (1.0, 3.0, 10.0, 30.0)
+SLOPE = 10.0
+# A lam above the threshold of uniqueness 1/p acts at this share of it, as a learnt one would.
+SHARE_OF_THRESHOLD = 0.95
+MEASURED_SIDE = 81  # points per side of the grid on which a region is measured
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One line of the figure."""
+
+    lam: float | None = None  # None: the standard neuron
+    slope: float = SLOPE
+
+    @property
+    def label(self) -> str:
+        return "standard" if self.lam is None else f"λ = {self.lam:.3g}, p = {self.slope:g}"
+
+    @property
+    def short(self) -> str:
+        """The label without p = 10."""
+        return f"λ = {self.lam:g}" if self.lam is not None and self.slope == SLOPE else self.label
+
+    def config(self, preset: Preset, dataset: str, seed: int) -> RunConfig:
+        """The run of this condition with one seed."""
+        base = RunConfig(
+            dataset=dataset,
+            network="perceptron",
+            hidden=3,
+            epochs=preset.epochs,
+            validate_every=min(20, preset.epochs),
+            dtype="float64",  # together or alone: steps differ by 1e-16 only
+            seed=seed,
+            **preset.more,
+        )
+        if self.lam is None:
+            return base
+        return base.replace(neuron="implicit", lam=self.lam, slope=self.slope, learn_lam=False)
+
+
+class Boundary(Experiment):
+    """The standard network beside lam at p = 10, then beside p at the best lam."""
+
+    name = "boundary"
+    title = "Decision boundaries of three hidden neurons"
+    datasets = ("arrows", "moons", "circles", "spirals")
+    engine = "together"
+    presets: ClassVar = {
+        "smoke": Preset(
+            seeds=2,
+            epochs=3,
+            reduced=("2 seeds and 3 epochs on 400 points: shows that it runs, nothing else.",),
+            more={"n_train": 400, "n_test": 400, "initialisation": "torch"},
+        ),
+        "cpu": Preset(seeds=10, epochs=200, more={"initialisation": "torch"}),
+        # as the published image networks start; the paper says nothing about this figure's
+        "paper": Preset(seeds=10, epochs=200, more={"initialisation": "paper"}),
+    }
+
+    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        first = [Condition(), *(Condition(lam) for lam in LAMBDAS)]
+        known = self._runs(settings, first)
+        if all(config.identity() in results for config in known):
+            known += self._runs(settings, slope_sweep(self._best_lam(settings, results)))
+        return known
+
+    def _runs(self, settings: Settings, conditions: Sequence[Condition]) -> list[RunConfig]:
+        preset, dataset = self.preset(settings), self.dataset(settings)
+        seeds = range(preset.seeds)
+        return [c.config(preset, dataset, seed) for c in conditions for seed in seeds]
+
+    def _best_lam(self, settings: Settings, results: Mapping[str, Result]) -> float:
+        """By the accuracy on the training points: the validation points choose nothing."""
+
+        def score(lam: float) -> float:
+            runs = self._runs(settings, [Condition(lam)])
+            return median(results[config.identity()].train_accuracy for config in runs)
+
+        return max(LAMBDAS, key=score)
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        """How convex the region of the inner class is, and how much of its edge is curved."""
+        values = logits_on_grid(run.network(), MEASURED_SIDE)
+        return {
+            "solidity": solidity(values > 0),
+            "curved_share": curved_share(values),
+            "inside": pack(values > 0),
+        }
+
+    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+        groups: dict[Condition, list[Run]] = {}
+        for run in runs:
+            groups.setdefault(condition_of(run.config), []).append(run)
+        standard = groups.get(Condition(), [])
+        left = {c: groups[c] for c in map(Condition, LAMBDAS) if c in groups}
+        results = {run.config.identity(): run.result for run in runs}
+        first = self._runs(settings, [Condition(lam) for lam in LAMBDAS])
+        complete = all(config.identity() in results for config in first)
+        right: dict[Condition, list[Run]] = {}
+        if complete:
+            sweep = slope_sweep(self._best_lam(settings, results))
+            right = {c: groups[c] for c in sweep if c in groups}
+        dataset = self.dataset(settings)
+        best = Condition(self._best_lam(settings, results)) if complete else None
+        story = words.Story(standard, left, right, groups.get(best, []) if best else [])
+        return Findings(
+            headline=words.headline(story),
+            pictures=[
+                Picture("boundary", draw_boundaries(dataset, standard, left, right), words.LINES),
+                Picture("networks", draw_every_network(groups), words.NETWORKS),
+                Picture("seeds", draw_seeds(standard, left, right), words.SEEDS),
+                Picture("energy", draw_energy(), words.ENERGY),
+            ],
+            claims=words.claims(story),
+            rows=[words.row(run) for group in groups.values() for run in group],
+            tables=[words.table(groups)],
+            notes=words.notes(story),
+            settings=words.settings(self.preset(settings)),
+        )
+
+
+def slope_sweep(lam: float) -> list[Condition]:
+    """The conditions of the right panel."""
+    return [Condition(min(lam, SHARE_OF_THRESHOLD / p), p) for p in SLOPES]
+
+
+def condition_of(config: RunConfig) -> Condition:
+    """Which line of the figure a run belongs to."""
+    if config.neuron == "standard":
+        return Condition()
+    assert isinstance(config.lam, float)
+    return Condition(config.lam, config.slope)

@@ -1,0 +1,109 @@
+"""From an experiment to its finished runs: stage by stage, with whichever engine."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ibnn.lab import data, files
+from ibnn.lab.experiments.experiment import Experiment, Run, Settings
+from ibnn.lab.experiments.together import train_together
+from ibnn.lab.runner import EngineError, Outcome, run_all
+from ibnn.lab.runner.events import Emit
+from ibnn.lab.training import Result, RunConfig, RunFolder
+
+ENGINES = ("together", "inline", "processes", "ray")
+
+
+def execute(
+    experiment: Experiment,
+    settings: Settings,
+    root: str | os.PathLike[str],
+    *,
+    engine: str | None = None,
+    workers: int | None = None,
+    address: str | None = None,
+    data_root: str | os.PathLike[str] | None = None,
+    on_event: Emit | None = None,
+) -> Outcome:
+    """Train whatever the experiment still needs; failed runs leave the others alone."""
+    experiment.check(settings)
+    engine = engine or experiment.engine
+    if engine == "together" and experiment.engine != "together":
+        raise EngineError(f"engine 'together' is for tiny networks, not for {experiment.name}")
+    if engine == "together" and address is not None:
+        raise EngineError(f"address is {address!r}, but only engine 'ray' joins a cluster")
+    data.load(experiment.dataset(settings), data_root)  # missing data is told before any run
+    tell = on_event or (lambda event: None)
+    total = Outcome()
+    while True:
+        known = experiment.plan(settings, results(experiment, settings, root))
+        tried = {*total.done, *total.skipped, *total.failed}
+        new = [config for config in known if config.identity() not in tried]
+        if not new:
+            return total
+        if engine == "together":
+            outcome = train_together(new, root, tell, data_root)
+        else:
+            outcome = run_all(new, root, engine, workers, address, tell, data_root=data_root)
+        total.done += outcome.done
+        total.skipped += outcome.skipped
+        total.failed |= outcome.failed
+
+
+def plan(
+    experiment: Experiment, settings: Settings, root: str | os.PathLike[str]
+) -> tuple[list[RunConfig], list[RunConfig]]:
+    """The runs known so far: (finished, to train)."""
+    known = experiment.plan(settings, results(experiment, settings, root))
+    unique = {config.identity(): config for config in known}.values()
+    finished = [c for c in unique if RunFolder(root, c.identity()).status() == "finished"]
+    return finished, [c for c in unique if c not in finished]
+
+
+def results(
+    experiment: Experiment, settings: Settings, root: str | os.PathLike[str]
+) -> dict[str, Result]:
+    """The results on disk of every run the experiment needs, later stages included."""
+    found: dict[str, Result] = {}
+    while True:
+        names = {config.identity() for config in experiment.plan(settings, found)}
+        folders = [RunFolder(root, name) for name in sorted(names - found.keys())]
+        finished = [folder for folder in folders if folder.status() == "finished"]
+        if not finished:
+            return found
+        found |= {folder.identity: folder.result() for folder in finished}
+
+
+def collect(
+    experiment: Experiment, settings: Settings, root: str | os.PathLike[str]
+) -> tuple[list[Run], list[RunConfig]]:
+    """Every finished run with what is measured on it, and the configs of those missing."""
+    known = experiment.plan(settings, results(experiment, settings, root))
+    runs: list[Run] = []
+    missing: list[RunConfig] = []
+    for config in {config.identity(): config for config in known}.values():
+        folder = RunFolder(root, config.identity())
+        if folder.status() == "finished":
+            runs.append(_measured(experiment, Run(config, folder.result(), folder, {})))
+        else:
+            missing.append(config)
+    return runs, missing
+
+
+def _measured(experiment: Experiment, run: Run) -> Run:
+    """The run with its measurements, made once and kept beside its result."""
+    file = Path(run.folder.path) / f"measured-{experiment.name}.json"
+    values: Mapping[str, Any] | None = None
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        stored = json.loads(file.read_text())
+        values = stored["values"] if stored["version"] == experiment.measures else None
+    if values is None:
+        values = experiment.measure(run)
+        if values:
+            files.write_json(file, {"version": experiment.measures, "values": values})
+    return Run(run.config, run.result, run.folder, values)

@@ -1,0 +1,153 @@
+"""What an experiment is: runs, what is measured on each, and what is made of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from torch import nn
+
+    from ibnn.lab.training import Metrics, Result, RunConfig, RunFolder
+
+Answer = Literal["yes", "no", "not decided"]
+
+
+class ExperimentError(Exception):
+    """An experiment asked for in a way that does not exist; the message is one line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """How much is trained. `reduced` says, for readers, what is less than in the paper."""
+
+    seeds: int
+    epochs: int
+    reduced: tuple[str, ...] = ()
+    more: Mapping[str, Any] = field(default_factory=dict)  # an experiment's own numbers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a user chose; None is the preset's or the experiment's own value."""
+
+    preset: str = "cpu"
+    dataset: str | None = None
+    seeds: int | None = None
+    epochs: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, as an experiment sees it."""
+
+    config: RunConfig
+    result: Result
+    folder: RunFolder
+    measured: Mapping[str, Any]
+
+    def network(self) -> nn.Module:
+        """The trained network."""
+        return self.folder.network()
+
+    def metrics(self) -> list[Metrics]:
+        """Every validation."""
+        return self.folder.metrics()
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A figure of the report: its file name without suffix, and what to see in it."""
+
+    name: str
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One line of the table "paper says / measured here"."""
+
+    paper: str
+    measured: str
+    agrees: Answer
+
+
+@dataclass(frozen=True)
+class Table:
+    """Further numbers for readers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Findings:
+    """What is made of the runs: everything a report shows that the experiment knows."""
+
+    headline: str
+    pictures: Sequence[Picture]
+    claims: Sequence[Claim]
+    rows: Sequence[Mapping[str, Any]]  # of the CSV, one per run or point
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()  # our choices where the paper is silent, and what to beware of
+    settings: Sequence[tuple[str, str]] = ()
+
+
+class Experiment(ABC):
+    """One figure of the paper. Subclasses hold no state: everything is in files.
+
+    `plan` is asked again after its runs have finished, with their results, and may then name
+    further ones (the best lam of a first sweep, retrained); it ends by naming nothing new.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    datasets: ClassVar[tuple[str, ...]]  # the first is the default; "*" allows any other
+    presets: ClassVar[Mapping[str, Preset]]
+    engine: ClassVar[str] = "processes"  # unless the user chooses one
+    measures: ClassVar[int] = 1  # raised when `measure` changes: older measurements are made again
+
+    @abstractmethod
+    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        """Every run known to be needed, given the results (by identity) so far."""
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        """What is measured on one finished run, beside its result: kept in its folder as JSON."""
+        return {}
+
+    @abstractmethod
+    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+        """Figures, claims and rows from the finished runs."""
+
+    def preset(self, settings: Settings) -> Preset:
+        """The preset with the user's own numbers in place of its seeds and epochs."""
+        chosen = self.presets[settings.preset]
+        return Preset(
+            seeds=settings.seeds or chosen.seeds,
+            epochs=settings.epochs or chosen.epochs,
+            reduced=chosen.reduced,
+            more=chosen.more,
+        )
+
+    def dataset(self, settings: Settings) -> str:
+        """The dataset to use."""
+        return settings.dataset or self.datasets[0]
+
+    def check(self, settings: Settings) -> None:
+        """Refuse what this experiment cannot do."""
+        if settings.preset not in self.presets:
+            known = ", ".join(self.presets)
+            raise ExperimentError(f"preset is {settings.preset!r}, expected one of {known}")
+        dataset = self.dataset(settings)
+        if dataset not in self.datasets and "*" not in self.datasets:
+            known = ", ".join(self.datasets)
+            raise ExperimentError(f"dataset of {self.name} is {dataset!r}, expected one of {known}")
+        for name in ("seeds", "epochs"):
+            value = getattr(settings, name)
+            if value is not None and value < 1:
+                raise ExperimentError(f"{name} is {value}, expected at least 1")

@@ -1,0 +1,33 @@
+"""Experiments by name; their modules are imported when asked for."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+
+from ibnn.lab.experiments.experiment import Experiment, ExperimentError
+
+# name on the command line -> (module, class, one line for `ibnn run --help`)
+_KNOWN: dict[str, tuple[str, str, str]] = {
+    "boundary": ("boundary", "Boundary", "decision boundaries in the plane (Fig. 2)"),
+}
+
+
+def names() -> list[str]:
+    """Every experiment that can be run."""
+    return list(_KNOWN)
+
+
+def about() -> dict[str, str]:
+    """What each experiment draws, in a few words."""
+    return {name: line for name, (_, _, line) in _KNOWN.items()}
+
+
+def get(name: str) -> Experiment:
+    """The experiment of that name; an unknown one is an error that tells the nearest."""
+    if name not in _KNOWN:
+        near = difflib.get_close_matches(name, _KNOWN, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_KNOWN)}"
+        raise ExperimentError(f"unknown experiment {name!r}, {hint}")
+    module, kind, _ = _KNOWN[name]
+    return getattr(importlib.import_module(f"ibnn.lab.experiments.{module}"), kind)()

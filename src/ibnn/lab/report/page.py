@@ -1,0 +1,91 @@
+"""The HTML page: what the template is given."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jinja2
+
+import ibnn
+from ibnn.lab.experiments.experiment import Experiment, Findings, Run, Settings
+from ibnn.lab.training import RunConfig
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything a page tells."""
+
+    experiment: Experiment
+    settings: Settings
+    findings: Findings
+    runs: Sequence[Run]
+    missing: Sequence[RunConfig]
+
+    def hardware(self) -> list[tuple[str, str]]:
+        """Where the runs were trained; more than one value if they came from several places."""
+        return [
+            ("Processor", self._all("cpu")),
+            ("Threads", self._all("threads")),
+            ("System", self._all("platform")),
+            (
+                "Versions",
+                f"ibnn {self._all('ibnn')}, torch {self._all('torch')}, "
+                f"Python {self._all('python')}",
+            ),
+        ]
+
+    def _all(self, key: str) -> str:
+        values = {str(run.result.environment.get(key, "unknown")) for run in self.runs}
+        return " / ".join(sorted(values))
+
+    def choices(self) -> list[tuple[str, str]]:
+        """The settings of the runs."""
+        return [
+            ("Preset", self.settings.preset),
+            ("Data", f"{self.experiment.dataset(self.settings)}, {self._sizes()}"),
+            *self.findings.settings,
+            ("Runs", self._counts()),
+        ]
+
+    def _sizes(self) -> str:
+        train = sorted({run.result.n_train for run in self.runs})
+        test = sorted({run.result.n_test for run in self.runs})
+        return f"{_range(train)} training and {_range(test)} validation examples"
+
+    def _counts(self) -> str:
+        text = f"{len(self.runs)} finished"
+        return text + (
+            f", {len(self.missing)} not (failed or not yet trained)" if self.missing else ""
+        )
+
+
+def render(page: Page, images: Mapping[str, bytes], csv_name: str) -> str:
+    """The page as text, figures embedded."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ibnn.lab.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    embedded = {
+        name: "data:image/png;base64," + base64.b64encode(content).decode()
+        for name, content in images.items()
+        if name.endswith(".png")
+    }
+    return environment.get_template("report.html.j2").render(
+        page=page,
+        findings=page.findings,
+        preset=page.experiment.preset(page.settings),
+        embedded=embedded,
+        files=[*images, csv_name],
+        csv_name=csv_name,
+        version=ibnn.__version__,
+    )
+
+
+def _range(values: Sequence[int]) -> str:
+    low, high = f"{values[0]:,}", f"{values[-1]:,}"
+    return low if low == high else f"{low} to {high}"

@@ -1,0 +1,101 @@
+"""Writing a report: figures, CSV and page from what the runs left on disk; nothing is trained."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ibnn.lab import files
+from ibnn.lab.experiments.execution import collect
+from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
+from ibnn.lab.experiments.registry import get
+from ibnn.lab.report.page import Page, render
+from ibnn.lab.report.style import style
+
+ABOUT = "experiment.json"
+PAGE = "report.html"
+VERSION = 1
+DOTS_PER_INCH = 160
+
+
+class ReportError(Exception):
+    """A folder no report can be made of; one line."""
+
+
+def report_folder(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:
+    """Where the report goes: beside `runs`, so that experiments share them."""
+    return Path(root) / f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
+
+
+def write_report(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:
+    """Write `<root>/<experiment>-<dataset>/report.html` and what belongs to it."""
+    runs, missing = collect(experiment, settings, root)
+    if not runs:
+        raise ReportError(f"no run of {experiment.name} is finished in {root}")
+    with style():
+        findings = experiment.find(settings, runs)
+        images = {
+            f"{picture.name}.{kind}": _image(picture.figure, kind)
+            for picture in findings.pictures
+            for kind in ("png", "pdf")
+        }
+    page = Page(experiment, settings, findings, runs, missing)
+    table = _csv(findings.rows)
+    html = render(page, images, f"{experiment.name}.csv")
+    # Everything is made before anything is written.
+    folder = report_folder(experiment, settings, root)
+    folder.mkdir(parents=True, exist_ok=True)
+    about = {"version": VERSION, "experiment": experiment.name, "settings": asdict(settings)}
+    files.write_json(folder / ABOUT, about)
+    for name, content in images.items():
+        files.write_bytes(folder / name, content)
+    files.write_text(folder / f"{experiment.name}.csv", table)
+    files.write_text(folder / PAGE, html)
+    return folder / PAGE
+
+
+def find_reports(folder: str | os.PathLike[str]) -> list[Path]:
+    """The report folders meant: the folder itself, or those in it."""
+    path = Path(folder)
+    if not path.is_dir():
+        raise ReportError(f"{folder} is not a folder")
+    if (path / ABOUT).is_file():
+        return [path]
+    found = sorted(file.parent for file in path.glob(f"*/{ABOUT}"))
+    if not found:
+        raise ReportError(f"{folder} has no report: {ABOUT} is neither in it nor one level below")
+    return found
+
+
+def rebuild(folder: str | os.PathLike[str]) -> Path:
+    """Make a report again from its runs."""
+    file = Path(folder) / ABOUT
+    try:
+        about = json.loads(file.read_text())
+        experiment, settings = get(about["experiment"]), Settings(**about["settings"])
+        experiment.check(settings)
+    except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
+        raise ReportError(f"{file} cannot be used: {error}") from None
+    return write_report(experiment, settings, Path(folder).absolute().parent)
+
+
+def _image(figure: Any, kind: str) -> bytes:
+    buffer = io.BytesIO()
+    metadata = {"CreationDate": None} if kind == "pdf" else {"Software": None}
+    figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+    return buffer.getvalue()
+
+
+def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()

@@ -1,0 +1,179 @@
+"""The door: names, roots, what is there, what is wrong, and what to do about it."""
+
+import gzip
+import threading
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from ibnn.lab import data
+from ibnn.lab.data import catalogue
+from ibnn.lab.data.idx import IdxFile
+from ibnn.lab.data.source import Remote
+
+
+@pytest.fixture
+def online(server, idx_contents, md5sum, monkeypatch):
+    """Fashion-MNIST replaced by a tiny one that the local server publishes."""
+    server.contents.update(idx_contents.packed)
+    files = [
+        IdxFile(
+            Remote((server.url(name),), md5sum(packed), len(packed)),
+            md5sum(gzip.decompress(packed)),
+        )
+        for name, packed in idx_contents.packed.items()
+    ]
+    fields = ("train_images", "train_labels", "test_images", "test_labels")
+    tiny = replace(catalogue.SOURCES["fashion-mnist"], **dict(zip(fields, files, strict=True)))
+    monkeypatch.setitem(catalogue.SOURCES, "fashion-mnist", tiny)
+    return server
+
+
+def test_the_names():
+    assert data.names() == [
+        "fashion-mnist",
+        "mnist",
+        "cifar10",
+        "svhn",
+        "svhn-resplit",
+        "digits",
+        "arrows",
+        "moons",
+        "circles",
+        "spirals",
+    ]
+
+
+def test_what_is_missing_is_downloaded_once(online, idx_contents, tmp_path):
+    ds = data.load("fashion-mnist", tmp_path)
+    np.testing.assert_array_equal(
+        ds.x_train[:, 0], idx_contents.arrays["train-images-idx3-ubyte.gz"]
+    )
+    assert len(online.ranges) == 4
+    data.load("fashion-mnist", tmp_path)
+    data.get("fashion-mnist", tmp_path)
+    assert len(online.ranges) == 4
+    assert data.check("fashion-mnist", tmp_path) == []
+
+
+def test_several_at_once_download_once(online, tmp_path):
+    sizes = []
+
+    def load():
+        sizes.append(len(data.load("fashion-mnist", tmp_path).x_train))
+
+    threads = [threading.Thread(target=load) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sizes == [20] * 4
+    assert online.ranges == [None] * 4
+
+
+def test_a_root_that_cannot_be_made_is_named(online, tmp_path):
+    (tmp_path / "taken").write_text("a file, not a folder")
+    with pytest.raises(data.DataError, match=r"cannot write into .*taken"):
+        data.load("fashion-mnist", tmp_path / "taken")
+
+
+def test_only_the_missing_file_is_downloaded(online, tmp_path):
+    data.get("fashion-mnist", tmp_path)
+    online.ranges.clear()
+    (tmp_path / "FashionMNIST/raw/t10k-labels-idx1-ubyte.gz").unlink()
+    data.load("fashion-mnist", tmp_path)
+    assert len(online.ranges) == 1
+
+
+def test_without_download_one_line_says_what_to_put_where(tmp_path):
+    for name in ("fashion-mnist", "mnist", "cifar10", "svhn", "svhn-resplit"):
+        with pytest.raises(data.DataError) as caught:
+            data.load(name, tmp_path, download=False)
+        message = str(caught.value)
+        assert message.startswith(f"{name} is not there: put ")
+        assert str(tmp_path) in message
+        assert "\n" not in message
+        assert data.check(name, tmp_path) == [message]
+
+
+def test_a_failed_download_says_why_and_what_to_put_where(online, tmp_path):
+    online.contents.clear()
+    with pytest.raises(data.DataError) as caught:
+        data.load("fashion-mnist", tmp_path)
+    message = str(caught.value)
+    assert "HTTP 404" in message
+    assert "put train-images-idx3-ubyte.gz" in message
+    assert str(tmp_path / "FashionMNIST/raw") in message
+    assert "\n" not in message
+
+
+def test_a_damaged_file_is_refused_not_replaced(online, tmp_path):
+    data.get("fashion-mnist", tmp_path)
+    path = tmp_path / "FashionMNIST/raw/train-images-idx3-ubyte.gz"
+    path.write_bytes(path.read_bytes()[:-9])
+    online.ranges.clear()
+    with pytest.raises(data.DataError, match=r"truncated gzip.*ibnn data get fashion-mnist"):
+        data.load("fashion-mnist", tmp_path)
+    assert online.ranges == []
+    assert len(data.check("fashion-mnist", tmp_path)) == 1
+    assert str(path) in data.check("fashion-mnist", tmp_path)[0]
+
+
+def test_the_resplit_has_no_address_and_says_what_it_is(tmp_path):
+    with pytest.raises(data.DataError, match=r"put svhn_resplit\.npz into"):
+        data.get("svhn-resplit", tmp_path)
+    x = np.zeros((4, 32, 32, 3), np.uint8)
+    y = np.array([0, 1, 2, 1])
+    np.savez(tmp_path / "svhn_resplit.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    ds = data.load("svhn-resplit", tmp_path)
+    assert ds.name == "svhn-resplit"
+    assert ds.image_shape == (3, 32, 32)
+    (line,) = [line for line in data.status(tmp_path) if line.name == "svhn-resplit"]
+    assert "re-split of the SVHN test split" in line.about
+    assert "not the split" in line.about
+
+
+def test_the_root_is_the_argument_else_the_environment_else_the_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("IBNN_DATA", str(tmp_path))
+    assert data.default_root() == tmp_path
+    with pytest.raises(data.DataError, match=str(tmp_path)):
+        data.load("mnist", download=False)
+    monkeypatch.delenv("IBNN_DATA")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert data.default_root() == tmp_path / "home" / ".cache" / "ibnn" / "data"
+
+
+def test_the_status_tells_what_is_there(online, tmp_path, idx_contents):
+    before = {line.name: line for line in data.status(tmp_path)}
+    assert list(before) == data.names()
+    assert not before["fashion-mnist"].present
+    assert not before["cifar10"].present
+    assert before["cifar10"].how == "ibnn data get cifar10"
+    assert before["cifar10"].size > 10**8
+    assert before["digits"].present
+    assert before["arrows"].present
+    data.get("fashion-mnist", tmp_path)
+    after = {line.name: line for line in data.status(tmp_path)}["fashion-mnist"]
+    assert after.present
+    assert after.where == str(tmp_path / "FashionMNIST/raw")
+    assert after.size == sum(map(len, idx_contents.packed.values()))
+
+
+def test_an_unknown_name_gets_the_nearest_one():
+    with pytest.raises(data.DataError, match="did you mean 'fashion-mnist'"):
+        data.load("fashon-mnist")
+    with pytest.raises(data.DataError, match="known: fashion-mnist, mnist"):
+        data.load("zzz")
+
+
+def test_digits_need_no_file_and_are_split_evenly(tmp_path):
+    ds, again = data.load("digits", tmp_path), data.load("digits", tmp_path)
+    assert torch.equal(ds.x_train, again.x_train)
+    assert (len(ds.x_train), len(ds.x_test), ds.image_shape) == (1438, 359, (1, 8, 8))
+    assert ds.x_train.dtype == torch.uint8
+    assert ds.x_train.max() == 255
+    shares = ds.y_test.bincount() / torch.cat([ds.y_train, ds.y_test]).bincount()
+    assert (shares - 0.2).abs().max() < 0.5 / 174  # rounding, of 174 digits or more per class
+    assert data.check("digits", tmp_path) == []

@@ -1,0 +1,215 @@
+"""The command line: what it does, and that whatever goes wrong is one line and an exit code."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import ibnn
+from ibnn.lab.cli import main
+from ibnn.lab.runner import Event
+from ibnn.lab.training import RunFolder, all_runs
+
+TRAIN = "train --dataset digits --n-train 100 --n-test 50 --channels 1 --epochs 1"
+SMOKE = "run boundary --preset smoke --seeds 1 --epochs 1"
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """Run a command in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main(line.split())
+        out, err = capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return end.value.code, out, err
+
+    return run
+
+
+def assert_refused(answer: tuple[int, str, str], *words: str) -> None:
+    code, _, err = answer
+    assert code == 2
+    assert err.startswith("ibnn: ")
+    assert err.count("\n") == 1
+    for word in words:
+        assert word in err
+
+
+def test_version_and_help_with_an_example_for_every_command(call):
+    assert call("--version") == (0, f"ibnn {ibnn.__version__}\n", "")
+    commands = ["", "run", "train", "report", "data", "runs", "data list", "data get", "data check"]
+    for command in [*commands, "runs list", "runs show", "runs clean"]:
+        code, out, err = call(f"{command} --help")
+        assert (code, err) == (0, "")
+        assert "Example: ibnn" in out
+    assert call("")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rnu", ["'rnu'"]),
+        ("run bondary", ["unknown experiment 'bondary'", "did you mean 'boundary'"]),
+        ("run boundary --preset huge", ["'huge'", "smoke, cpu, paper"]),
+        ("run boundary --dataset mnist", ["'mnist'", "arrows, moons, circles, spirals"]),
+        ("run boundary --engine fast", ["'fast'", "inline"]),
+        ("run boundary --seeds 0", ["seeds is 0"]),
+        ("run boundary --workers many", ["--workers"]),
+        ("run boundary --engine inline --workers 0", ["workers is 0"]),
+        ("run boundary --address 10.0.0.1:6379", ["only engine 'ray'"]),
+        ("run boundary --config none.toml", ["none.toml does not exist"]),
+        ("train", ["--dataset is missing"]),
+        ("train --dataset digits --neuron curious", ["'curious'", "standard, implicit"]),
+        ("train --dataset digits --lam a,b", ["--lam is 'a,b'"]),
+        ("train --dataset digts", ["did you mean 'digits'"]),
+        ("train --dataset svhn-resplit --data empty", ["svhn-resplit is not there"]),
+        ("data get digts", ["did you mean 'digits'"]),
+        ("data check own.npz", ["own.npz"]),
+        ("runs list", ["results is not a folder"]),
+        ("runs clean", ["--failed"]),
+        ("report .", ["has no report"]),
+        ("report nowhere", ["nowhere is not a folder"]),
+    ],
+)
+def test_bad_requests_are_one_line_and_leave_nothing(line, words, call, tmp_path):
+    assert_refused(call(line), *words)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_debug_shows_where_an_error_comes_from(call):
+    code, _, err = call("run bondary --debug")
+    assert code == 2
+    assert "Traceback" in err
+    assert err.splitlines()[-1].startswith("ibnn: unknown experiment")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_training(call, tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    assert_refused(call(f"{SMOKE} --out file/results"), "cannot write to file/results")
+    assert_refused(call(f"{TRAIN} --out file"), "cannot write to file")
+
+
+@pytest.mark.parametrize("line", [SMOKE, f"{SMOKE} --engine inline", TRAIN])
+def test_a_full_disk_is_told_as_such(line, call, tmp_path, monkeypatch):
+    def full(self, *_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(RunFolder, "save", full)
+    code, _, err = call(f"{line} --out results")
+    assert code == 2
+    assert err.splitlines()[-1].startswith("ibnn: the disk is full")
+    assert not list(tmp_path.rglob("result.json"))
+    assert not list(tmp_path.rglob("report.html"))
+
+
+def test_train_tells_every_epoch_and_runs_show_remembers_it(call):
+    code, out, _ = call(f"{TRAIN} --neuron implicit --lam 0.02 --seed 3 --warmup-epochs 1")
+    assert code == 0
+    assert "warm-up epoch 1/1, val " in out
+    assert "epoch 1/1, val " in out
+    assert ", lam 0.0" in out
+    assert " images/s" in out
+    assert "parameters" in out.splitlines()[-1]
+    (run,) = all_runs("results")
+    assert run.config().seed == 3
+    assert run.identity in call("runs list")[1]
+    shown = call(f"runs show {run.identity[:6]}")[1]
+    assert '"lam": 0.02' in shown
+    assert "finished" in shown
+    assert_refused(call("runs show zzz"), "no run in results")
+    assert "would remove" in call(f"runs clean {run.identity} --dry-run")[1]
+    assert run.path.exists()
+    assert "removed" in call(f"runs clean {run.identity}")[1]
+    assert not run.path.exists()
+    assert call("runs clean --unfinished")[1] == "nothing to remove\n"
+
+
+def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):
+    (tmp_path / "run.toml").write_text('preset = "smoke"\nseeds = 1\ndataset = "moons"\n')
+    out = call("run boundary --config run.toml --dataset circles --dry-run")[1]
+    assert "circles perceptron(3) standard seed 0" in out
+    assert "6 runs to train, 0 finished" in out
+    (tmp_path / "train.toml").write_text(
+        'dataset = "digits"\nchannels = 1\nn-train = 100\nn_test = 50\nepochs = 9\nlam = [0.01]\n'
+    )
+    assert call("train --config train.toml --epochs 1 --warmup-epochs 0")[0] == 0
+    (run,) = all_runs("results")
+    assert (run.config().epochs, run.config().n_train) == (1, 100)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('presett = "smoke"', ["'presett'", "did you mean 'preset'"]),
+        ("seeds = true", ["seeds is True", "a whole number"]),
+        ("out = 3", ["out is 3", "a text"]),
+        ("preset = ", ["is not TOML"]),
+    ],
+)
+def test_what_is_wrong_in_a_settings_file_is_named(text, words, call, tmp_path):
+    (tmp_path / "own.toml").write_text(text)
+    assert_refused(call("run boundary --config own.toml"), "own.toml", *words)
+
+
+def test_a_failed_run_is_named_at_the_end_and_the_report_still_made(call, monkeypatch):
+    from ibnn.lab.experiments.together.ensemble import Ensemble
+
+    usual = Ensemble.step
+
+    def poisoned(self, loss, *rest):
+        usual(self, loss, *rest)
+        self._learnt["head.bias"].data[self.lam == -1] = float("nan")
+
+    monkeypatch.setattr(Ensemble, "step", poisoned)
+    code, out, err = call(f"{SMOKE} --out results")
+    (failed,) = [run for run in all_runs("results") if run.status() == "failed"]
+    assert code == 1
+    assert "report: results/boundary-arrows/report.html" in out.replace(os.sep, "/")
+    last = err.splitlines()[-1]
+    assert last.startswith("ibnn: 1 failed: ")
+    assert failed.identity in last
+    assert "DivergedError" in last
+    assert "the loss is not finite" in call(f"runs show {failed.identity}")[1]
+    assert "removed" in call("runs clean --failed")[1]
+
+
+def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
+    import ibnn.lab.cli.progress as progress
+
+    def interrupt(self, event: Event) -> None:
+        if event.kind == "epoch":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(progress.Together, "__call__", interrupt)
+    code, _, err = call(f"{SMOKE} --out results")
+    assert code == 130
+    assert err.count("\n") == 1
+    assert "the same command goes on" in err
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_ctrl_c_on_a_real_training(tmp_path):
+    line = f"{TRAIN} --epochs 2000 --out results"
+    child = subprocess.Popen(
+        [sys.executable, "-m", "ibnn", *line.split()],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(Path(ibnn.__file__).parents[1])},
+    )
+    deadline = time.monotonic() + 60
+    while not list(tmp_path.rglob("checkpoint.safetensors")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 130
+    assert err == "ibnn: stopped; the same command goes on where it was\n"
