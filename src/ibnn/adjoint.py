@@ -222,7 +222,7 @@ class ImplicitSolve(Function):
         grad_slope = grad_weight = None
         if ctx.needs_input_grad[2]:
             # dB/dslope = DB z / slope; DB ignores a shift of z, which costs digits
-            centred = z - z.mean(-1, keepdim=True)
+            centred = z - z.detach().median(-1, keepdim=True).values if z.numel() else z
             change = PairSum.apply(z, centred, weight, 1, units, how) - centred * PairSum.apply(
                 z, None, weight, 1, units, how
             )

@@ -127,17 +127,19 @@ class BiasMixin(nn.Module):
         """Writes down, per dtype, how this layer solves; torch.compile sees a constant."""
         self._written_for = self._monitor.number
         self._methods = tuple(
-            describe(
-                self.coupling,
-                self.sigma,
-                self.solver,
-                self.adjoint,
-                self.atol,
-                self.rtol,
-                self.max_steps,
-                self.on_failure,
-                torch.empty(0, dtype=dtype),
-                self._monitor.number,
+            str(  # plain text: the layer itself keeps its parts alive
+                describe(
+                    self.coupling,
+                    self.sigma,
+                    self.solver,
+                    self.adjoint,
+                    self.atol,
+                    self.rtol,
+                    self.max_steps,
+                    self.on_failure,
+                    torch.empty(0, dtype=dtype),
+                    self._monitor.number,
+                )
             )
             for dtype in (torch.float32, torch.float64)
         )

@@ -1,6 +1,7 @@
 """The neuron as functions: implicit_bias, solve, energy, residual."""
 
 import math
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -8,7 +9,7 @@ from torch import Tensor
 from ibnn import method, ops
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn.adjoint import ImplicitSolve, PairSum
+from ibnn.adjoint import ImplicitSolve, LinearSolve, PairSum
 from ibnn.coupling import Coupling, Uniform
 from ibnn.rows import Rows
 from ibnn.sigma import Sigma
@@ -16,7 +17,8 @@ from ibnn.solution import Solution, report
 from ibnn.solver import Solver
 
 # accuracy of z where none is asked for: a few roundings above the best the dtype can do
-_ACCURACY = {torch.float32: 2e-6, torch.float64: 1e-12}
+# (as text, like the method it becomes a part of: see `method.write`)
+_ACCURACY = {torch.float32: "2e-06", torch.float64: "1e-12"}
 
 
 def implicit_bias(
@@ -170,7 +172,7 @@ def describe(
         on_failure,
         default if atol is None else float(atol),
         default if rtol is None else float(rtol),
-        chosen.max_steps if max_steps is None else max_steps,
+        max_steps,
         monitor,
     )
     if "@" in how:
@@ -216,7 +218,12 @@ def _solve_directly(y, lam, slope, weight, start, units, how):
 
     if not y.numel():
         return ImplicitSolve.apply(y, lam, slope, weight, start, units, how)
+
+    def linear_solve(z: Tensor, g: Tensor, strength: Tensor) -> Tensor:
+        return LinearSolve.apply(z, g, strength, weight, units, how)[0]
+
     system = ops.system(y * p, lam * slope, slope, weight, units, chosen, pair_sum)
+    system = replace(system, differentiable_solve=linear_solve)
     begin = system.y if start is None else start * p
     found = chosen.solver.find(system, begin, chosen.max_steps)
     converged, worst = found.excess <= 1, found.residual / slope.detach()

@@ -43,11 +43,13 @@ def write(
     solver: str,
     adjoint: str,
     on_failure: str,
-    atol: float,
-    rtol: float,
-    max_steps: int,
+    atol: float | str,
+    rtol: float | str,
+    max_steps: int | None,
     monitor: int,
 ) -> str:
+    """max_steps None is the solver's own: a compiler that takes numbers for variables could not
+    write it down."""
     return f"{kernel} {sigma} {solver} {adjoint} {on_failure} {atol} {rtol} {max_steps} {monitor}"
 
 
@@ -63,7 +65,7 @@ def read(text: str) -> Method:
         on_failure,
         float(atol),
         float(rtol),
-        int(max_steps),
+        solvers.lookup(solver).max_steps if max_steps == "None" else int(max_steps),
         int(monitor),
     )
 

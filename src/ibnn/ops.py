@@ -14,7 +14,7 @@ from torch import Tensor
 from ibnn import coupling, method, solution
 from ibnn.method import Method
 from ibnn.solver.linear import conjugate_gradients
-from ibnn.system import System
+from ibnn.system import System, margin, resolved
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,36 +72,62 @@ def solve(
     chosen = method.read(how)
     if bool((slope <= 0).any()):
         raise ValueError(f"slope must be positive, got {float(slope.min())}")
-    z = y.clone()
-    rows = len(y)
-    residual = torch.zeros(rows, dtype=y.dtype, device=y.device)
-    converged = torch.ones(rows, dtype=torch.bool, device=y.device)
-    steps = torch.zeros(rows, dtype=torch.int32, device=y.device)
-    finite = y.sum(-1).isfinite() & lam.isfinite() & slope.isfinite()
+    z = torch.empty_like(y, memory_format=torch.contiguous_format)
+    residual = torch.zeros_like(lam)
+    converged = torch.ones_like(lam, dtype=torch.bool)
+    steps = torch.zeros_like(lam, dtype=torch.int32)
+    low, high = y.aminmax(dim=-1) if y.numel() else (lam, lam)
+    finite = low.isfinite() & high.isfinite() & lam.isfinite() & slope.isfinite()
+    solver, kernel = chosen.solver, coupling.kernel(chosen.kernel)
+    left = finite & (lam != 0) & (y.shape[-1] > 1)
+    reducible = start is None and solver.reduces(chosen.max_steps) and kernel.reduces(chosen.sigma)
+    if reducible and bool(left.any()):
+        z, residual, steps, solved = _solve_reduced(
+            y, lam, slope, high - low, high.maximum(-low), chosen
+        )
+        left = left & ~solved
+    else:
+        z.copy_(y)
     if not bool(finite.all()):
-        # a sum can overflow where no unit is infinite: look again, unit by unit
-        finite = y.isfinite().all(-1) & lam.isfinite() & slope.isfinite()
         bad = ~finite
         z[bad], residual[bad], converged[bad] = torch.nan, torch.inf, False
-    work = finite & (lam != 0)
-    if bool(work.any()) and y.shape[-1] > 1:
-        every = bool(work.all())
-        index = slice(None) if every else work.nonzero().squeeze(-1)
+    if bool(left.any()):
+        index = slice(None) if bool(left.all()) else left.nonzero().squeeze(-1)
         p = slope[index, None]
-        scaled = y[index] * p
-        equation = system(scaled, lam[index] * slope[index], slope[index], weight, units, chosen)
-        begin = equation.y if start is None else start[index] * p
-        found = chosen.solver.find(equation, begin, chosen.max_steps)
+        equation = system(
+            y[index] * p, lam[index] * slope[index], slope[index], weight, units, chosen
+        )
+        begin = z[index] * p if start is None else start[index] * p
+        found = solver.find(
+            equation, torch.where(begin.isfinite(), begin, equation.y), chosen.max_steps
+        )
         z[index] = found.z / p
         converged[index] = found.excess <= 1
-        steps[index] = found.steps
+        steps[index] += found.steps
         residual[index] = found.residual / slope[index]
     watcher = solution.monitor(chosen.monitor)
     if watcher is not None:
         watcher.last_solve = solution.LastSolve(converged, residual, steps)
-    if not chosen.solver.approximate:
+    if not solver.approximate:
         solution.report("implicit bias", ~converged, residual, chosen.on_failure, watcher)
     return z, converged, residual, steps
+
+
+def _solve_reduced(
+    y: Tensor, lam: Tensor, slope: Tensor, spread: Tensor, reach: Tensor, how: Method
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """z, residual and steps as the coupling finds them by fewer unknowns, and the rows it solved.
+
+    `spread` and `reach` are the range and the largest size of each row's y.
+    """
+    kernel, strength = coupling.kernel(how.kernel), lam * slope
+    least = margin(strength, kernel.eigenvalue_bound(None))
+    atol = resolved(how.atol * slope, how.rtol, spread * slope)
+    z, residual, steps = kernel.find_roots(y, strength, slope, atol, how.sigma)
+    # B is at most 1, and at most the spread of z
+    bias = (spread * slope / least).clamp(max=1)
+    rounding = 8 * torch.finfo(y.dtype).eps * (reach * slope + strength.abs() * bias)
+    return z, residual / slope, steps, residual <= torch.maximum(2 * least * atol, rounding)
 
 
 @solve.register_fake
@@ -129,22 +155,18 @@ def solve_adjoint(
     if not z.numel():
         return g.clone(), strength.new_zeros(len(z))
     chosen = method.read(how)
-    equation = system(z, strength, torch.ones_like(strength), weight, units, chosen)
-    finite = z.isfinite().all(-1) & g.isfinite().all(-1) & strength.isfinite()
-    work = finite & (strength != 0)
-    if not bool(work.any()) or z.shape[-1] <= 1:
-        v = g.clone()
-        v[~finite] = torch.nan
-        return v, (v * equation.bias(z)).sum(-1)
-    if equation.reducible:
-        v, residual, dot = equation.kernel.solve_jacobian(z, g, strength, equation.sigma)
+    kernel = coupling.kernel(chosen.kernel)
+    if kernel.reduces(chosen.sigma):
+        v, residual, dot = kernel.solve_jacobian(z, g, strength, chosen.sigma)
     else:
+        equation = system(z, strength, torch.ones_like(strength), weight, units, chosen)
         jacobian, diagonal = equation.linearised(z)
         rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
         v, residual = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
+        v = torch.where(strength.unsqueeze(-1) == 0, g, v)
         dot = (v * equation.bias(z)).sum(-1)
-    allowed = 2e-5 if z.dtype == torch.float32 else 1e-9
-    failed = ~(residual <= allowed) & finite
+    # a row that is not finite needs no further word: it was told of on the way forward
+    failed = (residual > (2e-5 if z.dtype == torch.float32 else 1e-9)) & residual.isfinite()
     watcher = solution.monitor(chosen.monitor)
     solution.report("implicit bias, backward", failed, residual, chosen.on_failure, watcher)
     return v, dot

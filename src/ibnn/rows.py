@@ -53,16 +53,16 @@ class Rows:
             if not value.is_floating_point():
                 raise TypeError(f"{name} must be a number or a floating-point tensor")
         elif isinstance(value, Real) and not isinstance(value, bool):
-            if not math.isfinite(value) or (name == "slope" and value <= 0):
+            if not -math.inf < value < math.inf or (name == "slope" and value <= 0):
                 wanted = "positive and finite" if name == "slope" else "finite"
                 raise ValueError(f"{name} must be {wanted}, got {value!r}")
             return y.new_full((math.prod(self.shape),), float(value), dtype=self.dtype)
         else:
             raise TypeError(f"{name} must be a number or a tensor, got {type(value).__name__}")
         if value.numel() != 1 or value.ndim > 1:
-            expected = f"a scalar or {self.shape[-1]} values, one per channel"
-            if not self.has_channels:
-                expected = "a scalar (one value per channel needs y = (..., channel, units))"
+            expected = "a scalar (one value per channel needs y = (..., channel, units))"
+            if self.has_channels:
+                expected = f"a scalar or {self.shape[-1]} values, one per channel"
             if not self.has_channels or value.shape != self.shape[-1:]:
                 raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
         else:

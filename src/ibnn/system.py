@@ -15,6 +15,11 @@ from ibnn.sigma import Sigma
 
 # P_n(z, a) with everything else bound: (z, a, order) -> sums
 PairSum = Callable[[Tensor, Tensor | None, int], Tensor]
+# J(z)^-1 g with everything else bound: (z, g, strength) -> v
+LinearSolve = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+# the share of a row's spread to which z is found, for gradients within 1e-4 and 1e-8
+RESOLUTION = {torch.float32: 2e-5, torch.float64: 1e-9}
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class System:
     rtol: float
     eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
     differentiable_sum: PairSum | None = None
+    differentiable_solve: LinearSolve | None = None
 
     def pair_sum(self, z: Tensor, a: Tensor | None, order: int) -> Tensor:
         if self.differentiable_sum is not None:
@@ -62,11 +68,12 @@ class System:
 
     def excess(self, residual: Tensor) -> Tensor:
         """Per row, the worst residual as a multiple of the one allowed: solved at 1 or less."""
-        eps = torch.finfo(self.y.dtype).eps
-        size = self.y.abs()
-        # no residual can be asked below the rounding of its own terms
-        floor = 4 * eps * (size + self.strength.abs())
-        allowed = torch.maximum(self.margin * (self.atol + self.rtol * size), floor)
+        eps, tiny = torch.finfo(self.y.dtype).eps, torch.finfo(self.y.dtype).tiny
+        # no residual can be asked below the rounding of its own terms; B is at most 1, and at
+        # most the spread of z
+        reach = torch.where(self.convex().unsqueeze(-1), self.spread / self.margin, 1).clamp(max=1)
+        floor = 4 * eps * (self.y.abs() + self.strength.abs() * reach)
+        allowed = torch.maximum(self.margin * self.accuracy, floor).clamp_min(tiny)
         return (residual.abs() / allowed).amax(-1)
 
     def excess_of_step(self, residual: Tensor, step: Tensor) -> Tensor:
@@ -75,16 +82,33 @@ class System:
         Where J is stiff the rounding of z alone leaves a residual above the one allowed, but J
         takes it back: the step is the error itself, wherever J hardly changes along it (sigma
         varies over 1, and residual / margin bounds the way to the solution)."""
-        eps = torch.finfo(self.y.dtype).eps
-        size = self.y.abs()
-        share = (step.abs() / torch.maximum(self.atol + self.rtol * size, eps * size)).amax(-1)
+        eps, tiny = torch.finfo(self.y.dtype).eps, torch.finfo(self.y.dtype).tiny
+        allowed = torch.maximum(self.accuracy, eps * self.y.abs()).clamp_min(tiny)
+        share = (step.abs() / allowed).amax(-1)
         near = residual.abs().amax(-1) <= 0.1 * self.margin.squeeze(-1)
         return torch.where(near, share, torch.inf)
 
     @property
+    def spread(self) -> Tensor:
+        """(rows, 1): how far apart the units of a row are."""
+        y = self.y.detach()
+        return y.amax(-1, keepdim=True) - y.amin(-1, keepdim=True)
+
+    @property
+    def absolute(self) -> Tensor:
+        """(rows, 1): atol, or less where the units of a row are closer together than it can
+        resolve: gradients are made of differences."""
+        return resolved(self.atol, self.rtol, self.spread)
+
+    @property
+    def accuracy(self) -> Tensor:
+        """The error allowed in z."""
+        return self.absolute + self.rtol * self.y.detach().abs()
+
+    @property
     def margin(self) -> Tensor:
-        """(rows, 1): the smallest eigenvalue J can have; a residual r is an error <= r / margin."""
-        return (1 - self.strength * self.eigenvalue).clamp(0.05, 1)
+        """(rows, 1): see the function of this name."""
+        return margin(self.strength, self.eigenvalue)
 
     def convex(self) -> Tensor:
         """Per row, whether its energy is proven strictly convex."""
@@ -99,14 +123,16 @@ class System:
         """The same equation for some of the rows only."""
         return replace(self, y=self.y[index], strength=self.strength[index], atol=self.atol[index])
 
-    @property
-    def reducible(self) -> bool:
-        """Whether the coupling can solve the whole row at once by fewer unknowns."""
-        return self.differentiable_sum is None and self.kernel.reduces(self.sigma)
 
-    def reduced_roots(self) -> tuple[Tensor, Tensor]:
-        """z found through the reduced form, and its steps."""
-        wanted = self.margin * self.atol
-        return self.kernel.find_roots(
-            self.y, self.strength.squeeze(-1), wanted.squeeze(-1), self.sigma
-        )
+def margin(strength: Tensor, eigenvalue: float) -> Tensor:
+    """The smallest eigenvalue J can have: a residual r is an error of at most r / margin."""
+    return (1 - strength * eigenvalue).clamp(0.05, 1)
+
+
+def resolved(atol: Tensor, rtol: float, spread: Tensor) -> Tensor:
+    """atol, or less where the units of a row are closer together than it can tell apart: gradients
+    are made of differences."""
+    if not rtol:
+        return atol
+    near = RESOLUTION[spread.dtype] * spread
+    return torch.where(near > 0, torch.minimum(atol, near), atol)

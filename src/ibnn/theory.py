@@ -53,7 +53,8 @@ def lipschitz_constant(
     """
     if lam <= 0:
         return 1.0
-    share = lam / float(uniqueness_threshold(slope, coupling, sigma))
+    threshold = uniqueness_threshold(slope, coupling, sigma)
+    share = lam / (threshold.item() if isinstance(threshold, Tensor) else threshold)
     return 1 / (1 - share) if share < 1 else math.inf
 
 

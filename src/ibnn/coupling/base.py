@@ -82,9 +82,10 @@ class Kernel:
         return False
 
     def find_roots(
-        self, y: Tensor, strength: Tensor, atol: Tensor, sigma: Sigma
-    ) -> tuple[Tensor, Tensor]:
-        """z to about `atol`, and the steps of each row."""
+        self, y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, sigma: Sigma
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """z of y, both before the slope; residual (and atol) after it, and steps, of each row.
+        Rows that are not finite come back as NaN, rows of strength 0 as they were."""
         raise NotImplementedError
 
     def solve_jacobian(

@@ -66,8 +66,7 @@ class Dense(Coupling):
     def check_units(self, units: Sequence[int]) -> None:
         if list(units) != [len(self.raw)]:
             raise ValueError(
-                f"Dense coupling is for {len(self.raw)} units, but y has {units[0]} "
-                "in its last dim"
+                f"Dense coupling is for {len(self.raw)} units, but y has {units[0]} in its last dim"
             )
 
     def extra_repr(self) -> str:

@@ -20,7 +20,7 @@ class Uniform(Coupling):
 
     def __init__(self, dims: int | Sequence[int] = -1) -> None:
         super().__init__()
-        chosen = (dims,) if isinstance(dims, int) else tuple(dims)
+        chosen = tuple(dims) if isinstance(dims, Sequence) else (dims,)
         if not chosen or not all(isinstance(d, int) for d in chosen):
             raise ValueError(f"dims must be an int or a non-empty sequence of ints, got {dims!r}")
         if len(set(chosen)) != len(chosen):
@@ -60,10 +60,9 @@ class UniformKernel(Kernel):
         return kernelsum.offers(sigma)
 
     def find_roots(
-        self, y: Tensor, strength: Tensor, atol: Tensor, sigma: Sigma
-    ) -> tuple[Tensor, Tensor]:
-        z, _, steps = kernelsum.find_roots(y, strength, atol, sigma.name)
-        return z, steps
+        self, y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, sigma: Sigma
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        return kernelsum.find_roots(y, strength, slope, atol, sigma.name)
 
     def solve_jacobian(
         self, z: Tensor, g: Tensor, strength: Tensor, sigma: Sigma

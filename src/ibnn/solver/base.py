@@ -51,6 +51,11 @@ class Solver:
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
         raise NotImplementedError
 
+    def reduces(self, max_steps: int) -> bool:
+        """Whether a coupling that can solve its rows by fewer unknowns (`Kernel.reduces`) may do so
+        in this solver's place."""
+        return False
+
 
 class Iteration(Solver):
     """A solver that improves z step by step."""
@@ -92,5 +97,9 @@ class Iteration(Solver):
             # the derivative lags one step behind the value: give it that step
             residual = everything.residual(best.z)
             state = self.begin(everything, best.z, residual)
-            best.z, _, _ = self.step(everything, best.z, residual, state)
+            moved, _, _ = self.step(everything, best.z, residual, state)
+            now = judge(everything, moved, everything.residual(moved), best.steps)
+            kept = now.excess <= best.excess.clamp(min=1)
+            best.z = torch.where(kept.unsqueeze(-1), moved, best.z)
+            best.residual = torch.where(kept, now.residual, best.residual)
         return best

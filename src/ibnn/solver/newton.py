@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ibnn.solver.base import Found, Iteration, State, judge
+from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
 from ibnn.system import System
 
@@ -29,20 +29,10 @@ class Newton(Iteration):
     reduce: bool = True
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
-        if self.reduce and system.reducible and start is system.y and max_steps >= self.max_steps:
-            return self._find_reduced(system, max_steps)
         return self._reconsider(system, super().find(system, start, max_steps))
 
-    def _find_reduced(self, system: System, max_steps: int) -> Found:
-        z, steps = system.reduced_roots()
-        found = self._reconsider(system, judge(system, z, system.residual(z), steps))
-        unsolved = (~(found.excess <= 1)).nonzero().squeeze(-1)
-        if not len(unsolved):
-            return found
-        start = torch.where(z.isfinite(), z, system.y)[unsolved]
-        rest = system.rows(unsolved)
-        again = self._reconsider(rest, super().find(rest, start, max_steps))
-        return found.updated(unsolved, again)
+    def reduces(self, max_steps: int) -> bool:
+        return self.reduce and max_steps >= self.max_steps
 
     @torch.no_grad()
     def _reconsider(self, system: System, found: Found) -> Found:
@@ -69,6 +59,9 @@ class Newton(Iteration):
         return moved, after, state
 
     def _direction(self, system: System, z: Tensor, residual: Tensor) -> Tensor:
+        if system.differentiable_solve is not None:
+            # the derivatives of conjugate gradients are not those of the solution it approaches
+            return system.differentiable_solve(z, -residual, system.strength.squeeze(-1))
         jacobian, diagonal = system.linearised(z)
         direction, _ = conjugate_gradients(
             jacobian, -residual, diagonal, self.linear_rtol, self.linear_steps

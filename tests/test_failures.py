@@ -1,0 +1,349 @@
+"""What goes wrong is told, at once and in words; nothing hangs and nothing is silently wrong."""
+
+import warnings
+
+import pytest
+import torch
+
+import ibnn
+from ibnn import ConvergenceError, ConvergenceWarning
+
+SOLVERS = ["newton", "gradient", "picard", "anderson", "broyden"]
+COUPLINGS = [ibnn.Uniform(-1), ibnn.Window(3), ibnn.Dense(units=6)]
+
+
+def row(dtype=torch.float64):
+    return torch.tensor([-0.52, -0.41, -0.13, 0.02, 0.24, 0.71], dtype=dtype)
+
+
+def test_one_step_is_not_enough_and_says_so():
+    y = torch.stack([row(), torch.zeros(6, dtype=torch.float64)])
+    with pytest.warns(ConvergenceWarning, match=r"1 of 2 rows did not converge \(worst residual"):
+        solution = ibnn.solve(y, -2.0, max_steps=1)
+    assert solution.converged.tolist() == [False, True]
+    assert solution.residual[0] > 1e-6
+    assert solution.steps.tolist() == [1, 0]
+
+
+def test_a_failure_can_be_an_error_a_warning_or_nothing():
+    with pytest.raises(ConvergenceError, match="1 of 1 rows did not converge"):
+        ibnn.implicit_bias(row(), -2.0, max_steps=1, on_failure="raise")
+    with pytest.warns(ConvergenceWarning):
+        warned = ibnn.implicit_bias(row(), -2.0, max_steps=1)
+    ignored = ibnn.implicit_bias(row(), -2.0, max_steps=1, on_failure="ignore")
+    assert torch.equal(warned, ignored)
+
+
+def test_unrolled_and_lite_steps_follow_the_same_rules():
+    with pytest.raises(ConvergenceError):
+        ibnn.implicit_bias(row(), -2.0, max_steps=1, adjoint="unrolled", on_failure="raise")
+    # Lite promises nothing, so there is nothing to report; its record is honest
+    solution = ibnn.solve(row(), -2.0, solver="lite", on_failure="raise")
+    assert not solution.converged
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("lam", [-50.0, 0.5, 5.0, 500.0])
+def test_far_beyond_the_threshold_every_solver_ends_and_is_honest(lam, coupling, solver):
+    y = torch.stack([row(), 3 * row()])
+    solution = ibnn.solve(
+        y, lam, coupling=coupling, solver=solver, max_steps=60, on_failure="ignore"
+    )
+    assert solution.value.isfinite().all()
+    residual = ibnn.residual(solution.value, y, lam, coupling=coupling).abs().amax(-1)
+    torch.testing.assert_close(solution.residual, residual, rtol=1e-6, atol=1e-10 * (1 + abs(lam)))
+    # what is said to be solved solves the equation, to the rounding of terms of size |lam|
+    assert (residual[solution.converged] <= 1e-11 * (1 + abs(lam))).all()
+
+
+def test_above_the_threshold_the_backward_solve_tells_of_its_failure():
+    # near the middle of two attractors J is not positive definite: conjugate gradients must stop
+    y = torch.zeros(1, 6, dtype=torch.float64, requires_grad=True)
+    for coupling in COUPLINGS:
+        z = ibnn.implicit_bias(y, 5.0, coupling=coupling, on_failure="warn")
+        g = torch.linspace(-1, 1, 6, dtype=torch.float64)
+        with pytest.warns(ConvergenceWarning, match="backward: 1 of 1 rows did not converge"):
+            torch.autograd.grad((z * g).sum(), y)
+        z = ibnn.implicit_bias(y, 5.0, coupling=coupling, on_failure="raise")
+        with pytest.raises(ConvergenceError, match="backward"):
+            torch.autograd.grad((z * g).sum(), y)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("adjoint", ["implicit", "unrolled"])
+def test_a_row_that_is_not_finite_is_not_finite_at_once(bad, coupling, solver, adjoint):
+    y = torch.stack([row(), row()])
+    y[0, 2] = bad
+    options = {"coupling": coupling, "solver": solver, "adjoint": adjoint}
+    with pytest.warns(ConvergenceWarning, match="1 of 2 rows are not finite"):
+        solution = ibnn.solve(y, -0.05, **options)
+    assert not solution.value[0].isfinite().all()
+    assert solution.value[1].isfinite().all()
+    assert solution.converged.tolist() == [False, True]
+    assert solution.steps[0] == 0
+    assert not solution.residual[0].isfinite()
+    with pytest.raises(ConvergenceError, match="not finite"):
+        ibnn.implicit_bias(y, -0.05, on_failure="raise", **options)
+
+
+def test_lam_and_slope_that_are_not_finite_spoil_their_own_channel():
+    y = torch.stack([row(), row()])
+    for lam, slope in (
+        (torch.tensor([torch.nan, -0.1]), 10.0),
+        (-0.1, torch.tensor([torch.inf, 10.0])),
+    ):
+        solution = ibnn.solve(y, lam, slope, on_failure="ignore")
+        assert solution.converged.tolist() == [False, True]
+        assert solution.value[0].isnan().all()
+
+
+def test_units_so_large_that_their_sum_overflows_are_still_finite():
+    y = torch.full((1, 6), 3e38)
+    assert torch.equal(ibnn.implicit_bias(y, -0.1, slope=1.0), y)
+
+
+@pytest.mark.parametrize("coupling", [ibnn.Uniform(-1), ibnn.Window(3), ibnn.Uniform((1, 2))])
+@pytest.mark.parametrize("adjoint", ["implicit", "unrolled", "jfb"])
+@pytest.mark.parametrize("shape", [(0, 4, 5), (3, 0, 5), (3, 4, 0), (0, 0, 0), (3, 4, 1)])
+def test_nothing_in_nothing_out(shape, adjoint, coupling):
+    y = torch.zeros(shape, requires_grad=True)
+    lam = torch.tensor(-0.1, requires_grad=True)
+    slope = torch.tensor(10.0, requires_grad=True)
+    solution = ibnn.solve(y, lam, slope, coupling=coupling, adjoint=adjoint)
+    assert solution.value.shape == y.shape
+    assert solution.converged.all()
+    solution.value.sum().backward()
+    assert y.grad is not None
+    assert y.grad.shape == y.shape
+    assert lam.grad == 0
+    assert slope.grad == 0
+    assert ibnn.energy(y, y, -0.1, coupling=coupling).sum() == 0
+    assert ibnn.residual(y, y, -0.1, coupling=coupling).shape == y.shape
+
+
+def test_layers_take_an_empty_batch():
+    for layer, shape in (
+        (ibnn.Linear(3, 4, lam=-0.1), (0, 3)),
+        (ibnn.Conv2d(1, 2, 3, lam=-0.1), (0, 1, 5, 5)),
+    ):
+        out = layer(torch.zeros(shape))
+        assert out.shape[0] == 0
+        out.sum().backward()
+        assert layer.last_solve is not None
+        assert layer.last_solve.converged == 1
+
+
+REFUSED = {
+    "y is no tensor": (
+        lambda: ibnn.implicit_bias([1.0, 2.0], 0.1),
+        TypeError,
+        "y must be a tensor, got list",
+    ),
+    "y of integers": (lambda: ibnn.implicit_bias(torch.arange(3), 0.1), TypeError, "y .*int64"),
+    "y of booleans": (lambda: ibnn.implicit_bias(torch.ones(3) > 0, 0.1), TypeError, "y .*bool"),
+    "complex y": (lambda: ibnn.implicit_bias(torch.ones(3) * 1j, 0.1), TypeError, "y .*complex"),
+    "no unit dim": (lambda: ibnn.implicit_bias(torch.tensor(1.0), 0.1), ValueError, "dims"),
+    "dims out of range": (
+        lambda: ibnn.implicit_bias(row(), 0.1, coupling=ibnn.Uniform(1)),
+        ValueError,
+        r"dims=\(1,\) are out of range for y of shape \(6,\)",
+    ),
+    "dims out of range below": (
+        lambda: ibnn.implicit_bias(row(), 0.1, coupling=ibnn.Uniform(-2)),
+        ValueError,
+        r"dims=\(-2,\) are out of range",
+    ),
+    "the same dim twice": (
+        lambda: ibnn.implicit_bias(row(), 0.1, coupling=ibnn.Uniform((0, -1))),
+        ValueError,
+        "twice",
+    ),
+    "window on too few dims": (
+        lambda: ibnn.implicit_bias(row(), 0.1, coupling=ibnn.Window((3, 3))),
+        ValueError,
+        "out of range",
+    ),
+    "dense of another size": (
+        lambda: ibnn.implicit_bias(row(), 0.1, coupling=ibnn.Dense(units=5)),
+        ValueError,
+        "5 units, but y has 6",
+    ),
+    "no coupling": (
+        lambda: ibnn.implicit_bias(row(), 0.1, coupling="space"),
+        TypeError,
+        "coupling must be .*'space'",
+    ),
+    "lam of the wrong length": (
+        lambda: ibnn.implicit_bias(torch.zeros(2, 3, 6), torch.zeros(2)),
+        ValueError,
+        r"lam has shape \(2,\); expected a scalar or 3 values, one per channel",
+    ),
+    "lam per channel without channels": (
+        lambda: ibnn.implicit_bias(row(), torch.zeros(2)),
+        ValueError,
+        r"lam has shape \(2,\); expected a scalar",
+    ),
+    "lam of two dims": (
+        lambda: ibnn.implicit_bias(torch.zeros(3, 6), torch.zeros(3, 1)),
+        ValueError,
+        r"lam has shape \(3, 1\)",
+    ),
+    "slope of the wrong length": (
+        lambda: ibnn.implicit_bias(torch.zeros(3, 6), 0.1, torch.ones(4)),
+        ValueError,
+        r"slope has shape \(4,\)",
+    ),
+    "lam of integers": (
+        lambda: ibnn.implicit_bias(row(), torch.tensor(1)),
+        TypeError,
+        "lam must be",
+    ),
+    "lam as text": (lambda: ibnn.implicit_bias(row(), "0.1"), TypeError, "lam must be .*str"),
+    "lam not finite": (lambda: ibnn.implicit_bias(row(), torch.inf), ValueError, "lam .*inf"),
+    "slope zero": (lambda: ibnn.implicit_bias(row(), 0.1, 0.0), ValueError, "slope .*0.0"),
+    "slope negative": (
+        lambda: ibnn.implicit_bias(row(), 0.1, torch.tensor(-1.0)),
+        ValueError,
+        "slope must be positive, got -1",
+    ),
+    "start of another shape": (
+        lambda: ibnn.implicit_bias(row(), 0.1, start=torch.zeros(5)),
+        ValueError,
+        r"start must have y's shape \(6,\), got \(5,\)",
+    ),
+    "energy of another shape": (
+        lambda: ibnn.energy(torch.zeros(5), row(), 0.1),
+        ValueError,
+        r"z must have y's shape \(6,\), got \(5,\)",
+    ),
+    "unknown solver": (
+        lambda: ibnn.implicit_bias(row(), 0.1, solver="bfgs"),
+        ValueError,
+        "solver='bfgs'.*newton.*gradient.*picard",
+    ),
+    "solver of another kind": (
+        lambda: ibnn.implicit_bias(row(), 0.1, solver=3),
+        TypeError,
+        "solver must be",
+    ),
+    "unknown adjoint": (
+        lambda: ibnn.implicit_bias(row(), 0.1, adjoint="exact"),
+        ValueError,
+        "adjoint='exact'.*implicit.*unrolled.*jfb",
+    ),
+    "unknown on_failure": (
+        lambda: ibnn.implicit_bias(row(), 0.1, on_failure="pray"),
+        ValueError,
+        "on_failure='pray'.*raise.*warn.*ignore",
+    ),
+    "negative atol": (lambda: ibnn.implicit_bias(row(), 0.1, atol=-1.0), ValueError, "atol .*-1.0"),
+    "rtol NaN": (lambda: ibnn.implicit_bias(row(), 0.1, rtol=torch.nan), ValueError, "rtol .*nan"),
+    "max_steps negative": (
+        lambda: ibnn.implicit_bias(row(), 0.1, max_steps=-1),
+        ValueError,
+        "max_steps .*-1",
+    ),
+    "max_steps not whole": (
+        lambda: ibnn.implicit_bias(row(), 0.1, max_steps=1.5),
+        ValueError,
+        "max_steps .*1.5",
+    ),
+    "unknown keyword": (
+        lambda: ibnn.implicit_bias(row(), 0.1, lambda_=1),
+        TypeError,
+        "lambda_",
+    ),
+    "unknown keyword of a layer": (
+        lambda: ibnn.Linear(2, 2, lamda=0.1),
+        TypeError,
+        "Linear got an unknown keyword 'lamda'.*lam, slope",
+    ),
+    "unknown keyword of a convolution": (
+        lambda: ibnn.Conv2d(2, 2, 3, strides=2),
+        TypeError,
+        "strides",
+    ),
+    "unknown keyword of F": (lambda: ibnn.ImplicitBias(lamb=0.1), TypeError, "lamb"),
+    "unknown named coupling": (
+        lambda: ibnn.Conv2d(2, 2, 3, coupling="time"),
+        ValueError,
+        "coupling='time'.*space.*channels.*layer",
+    ),
+    "a name where there is no space": (
+        lambda: ibnn.Linear(2, 2, coupling="space"),
+        TypeError,
+        "coupling must be .*'space'",
+    ),
+    "unknown solver of a layer": (lambda: ibnn.Linear(2, 2, solver="bfgs"), ValueError, "bfgs"),
+    "unknown adjoint of a layer": (lambda: ibnn.Linear(2, 2, adjoint="x"), ValueError, "adjoint"),
+    "unknown on_failure of a layer": (
+        lambda: ibnn.Linear(2, 2, on_failure="x"),
+        ValueError,
+        "on_failure",
+    ),
+    "lam of the wrong length for a layer": (
+        lambda: ibnn.Conv2d(2, 4, 3, lam=[0.1, 0.2]),
+        ValueError,
+        r"lam has shape \(2,\); expected one number or one per channel \(4\)",
+    ),
+    "lam per channel across channels": (
+        lambda: ibnn.Conv2d(2, 4, 3, lam=[0.1] * 4, coupling="channels"),
+        ValueError,
+        r"lam has shape \(4,\); expected one number",
+    ),
+    "slope per channel of the whole layer": (
+        lambda: ibnn.Conv2d(2, 4, 3, slope=[1.0] * 4, coupling="layer"),
+        ValueError,
+        "slope has shape",
+    ),
+    "lam per unit of a linear layer": (
+        lambda: ibnn.Linear(2, 4, lam=[0.1] * 4),
+        ValueError,
+        "lam has shape",
+    ),
+    "lam of a layer as text": (lambda: ibnn.Linear(2, 4, lam="a"), TypeError, "lam must be"),
+    "lam of a layer not finite": (
+        lambda: ibnn.Linear(2, 4, lam=torch.inf),
+        ValueError,
+        "lam must be finite, got inf",
+    ),
+    "slope of a layer not positive": (
+        lambda: ibnn.Linear(2, 4, slope=-1.0),
+        ValueError,
+        "slope must be positive, got -1.0",
+    ),
+    "a step rule nobody knows": (
+        lambda: ibnn.solver.Gradient("exact"),
+        ValueError,
+        "step_rule='exact'",
+    ),
+    "a tau below zero": (lambda: ibnn.solver.Gradient(tau=-1.0), ValueError, "tau .*-1.0"),
+    "anderson without memory": (lambda: ibnn.solver.Anderson(0), ValueError, "memory .*0"),
+    "broyden without memory": (lambda: ibnn.solver.Broyden(0), ValueError, "memory .*0"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_cannot_be_done_is_refused_in_words(case):
+    call, error, message = REFUSED[case]
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_a_layer_warns_once_however_often_it_fails():
+    layer = ibnn.Linear(4, 6, lam=-2.0, max_steps=1)
+    x = torch.linspace(-1, 1, 8).reshape(2, 4)
+    with pytest.warns(ConvergenceWarning, match="of 2 rows did not converge"):
+        layer(x)
+    layer(x)  # warnings are errors here
+    with pytest.warns(ConvergenceWarning):  # another layer has its own say
+        ibnn.Linear(4, 6, lam=-2.0, max_steps=1)(x)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        ibnn.Linear(4, 6, lam=-2.0, max_steps=1, on_failure="ignore")(x)
+    assert not caught
+    with pytest.raises(ConvergenceError):
+        ibnn.Linear(4, 6, lam=-2.0, max_steps=1, on_failure="raise")(x)

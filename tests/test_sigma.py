@@ -1,0 +1,147 @@
+"""Every sigma: its values against the oracle's, its derivatives against each other."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import ibnn
+from ibnn import sigma as sigmas
+from tests import oracle
+
+NAMES = list(oracle.SIGMAS)
+EPS = torch.finfo(torch.float64).eps
+
+
+class Softsign(ibnn.Sigma):
+    name = "soft sign"
+
+    def value(self, x):
+        return x / (1 + x.abs())
+
+    def primitive(self, x):
+        return x.abs() - torch.log1p(x.abs())
+
+
+class Wave(ibnn.Sigma):
+    name = "wave"
+
+    def value(self, x):
+        return torch.sin(x)
+
+    def primitive(self, x):
+        return 1 - torch.cos(x)
+
+
+def points():
+    # off the kinks of hardtanh, and far enough out to saturate
+    x = torch.linspace(-6, 6, 241, dtype=torch.float64) + 0.0123
+    return torch.cat([x, torch.tensor([-1e6, -50.0, 50.0, 1e6], dtype=torch.float64)])
+
+
+def test_the_built_in_sigmas_are_those_of_the_oracle():
+    assert sorted(NAMES) == sigmas.names()
+
+
+@pytest.mark.parametrize("sigma", NAMES)
+def test_value_derivative_and_primitive_are_the_oracles(sigma):
+    x = points()
+    value, derivative, primitive = oracle.SIGMAS[sigma]
+    chosen = sigmas.resolve(sigma)
+    # library functions are right to a few ulp; S grows like |x|, so its error does too
+    for order, expected in ((0, value), (1, derivative), (-1, primitive)):
+        np.testing.assert_allclose(
+            chosen.derivative(x, order).numpy(), expected(x.numpy()), rtol=16 * EPS, atol=16 * EPS
+        )
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "arctan", "erf", "hardtanh", "own"])
+@pytest.mark.parametrize("order", [-1, 0, 1, 2, 3, 4])
+def test_each_derivative_is_the_slope_of_the_one_below(sigma, order):
+    chosen = Softsign() if sigma == "own" else sigmas.resolve(sigma)
+    x, step = points()[:241], 1e-5
+    ahead, behind = chosen.derivative(x + step, order), chosen.derivative(x - step, order)
+    # central differences: step^2 / 6 times a derivative of order + 3 <= 7 (below 2e4 for all,
+    # arctan's and softsign's are the largest: (n-1)! (pi/2)^(n-1), n!), and rounding
+    size = float(ahead.abs().max())
+    tolerance = step**2 / 6 * 2e4 + 4 * EPS * size / step
+    torch.testing.assert_close(
+        (ahead - behind) / (2 * step), chosen.derivative(x, order + 1), rtol=0, atol=tolerance
+    )
+
+
+@pytest.mark.parametrize("sigma", NAMES)
+def test_values_are_odd_bounded_by_one_and_steepest_at_zero(sigma):
+    chosen, x = sigmas.resolve(sigma), points()
+    zero = torch.zeros(1, dtype=torch.float64)
+    assert chosen.derivative(zero, -1) == chosen.derivative(zero, 0) == 0
+    assert chosen.derivative(zero, 1) == chosen.slope_bound == 1
+    assert torch.equal(chosen.derivative(-x, 0), -chosen.derivative(x, 0))
+    assert chosen.derivative(x, 0).abs().max() <= chosen.bound
+    assert (chosen.derivative(x, 1) <= 1).all()
+    assert (chosen.derivative(x, 1) >= 0).all()
+
+
+def test_a_sigma_of_ones_own_solves_its_equation_and_goes_backward():
+    y = torch.linspace(-0.4, 0.5, 12, dtype=torch.float64).requires_grad_()
+    # the object is gone by the time gradients come back: the graph must keep it
+    z = ibnn.implicit_bias(y, -0.3, sigma=Softsign())
+    x = 10 * (z[None, :] - z[:, None])
+    residual = z - y - 0.3 * (x / (1 + x.abs())).mean(1)
+    assert residual.abs().max() < 1e-11
+    (grad,) = torch.autograd.grad(z.sum(), y)
+    torch.testing.assert_close(grad, torch.ones_like(y))  # the mean is kept
+
+
+def test_a_sigma_must_be_odd():
+    class Shifted(Softsign):
+        def value(self, x):
+            return torch.tanh(x + 0.5)
+
+    with pytest.raises(ValueError, match="must be odd"):
+        sigmas.resolve(Shifted())
+
+
+def test_a_sigma_that_decreases_is_refused_unless_it_says_so():
+    with pytest.raises(ValueError, match="certified = False"):
+        ibnn.implicit_bias(torch.zeros(3), 0.01, sigma=Wave())
+    wave = Wave()
+    wave.certified = False
+    y = torch.linspace(-0.3, 0.3, 5, dtype=torch.float64)
+    z = ibnn.implicit_bias(y, 0.02, sigma=wave)
+    assert (z - y + 0.02 * torch.sin(10 * (z[None] - z[:, None])).mean(1)).abs().max() < 1e-11
+    with pytest.raises(ValueError, match="not certified"):
+        ibnn.uniqueness_threshold(10.0, sigma=wave)
+    with pytest.raises(ValueError, match="bounded=False"):
+        ibnn.Linear(2, 2, sigma=wave)
+    ibnn.Linear(2, 2, sigma=wave, bounded=False)
+
+
+def test_a_sigma_steeper_than_it_claims_is_refused():
+    class Steep(Softsign):
+        def value(self, x):
+            return 3 * super().value(x)
+
+    with pytest.raises(ValueError, match="above its slope_bound"):
+        sigmas.resolve(Steep())
+
+
+def test_what_is_no_sigma_is_told_what_would_be():
+    with pytest.raises(ValueError, match=r"sigma='relu'.*arctan.*erf.*hardtanh.*tanh"):
+        ibnn.implicit_bias(torch.zeros(3), 0.01, sigma="relu")
+    with pytest.raises(TypeError, match="sigma must be"):
+        ibnn.implicit_bias(torch.zeros(3), 0.01, sigma=torch.tanh)  # type: ignore[arg-type]
+    with pytest.raises(LookupError, match="not known in this process"):
+        sigmas.lookup("gone@1")
+    for method in ("value", "primitive"):
+        with pytest.raises(NotImplementedError, match=method):
+            getattr(ibnn.Sigma(), method)(torch.zeros(1))
+
+
+@pytest.mark.parametrize("sigma", NAMES)
+def test_copies_of_a_built_in_sigma_are_that_sigma(sigma):
+    chosen = sigmas.resolve(sigma)
+    assert pickle.loads(pickle.dumps(chosen)) is chosen
+    assert copy.deepcopy(chosen) is chosen

@@ -1,0 +1,114 @@
+"""The closed formulas, against eigenvalues, solutions and Lipschitz constants that are measured."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+import ibnn
+from ibnn import theory
+from tests import bank, library, oracle
+
+SLOPES = (1.0, 10.0, 100.0)
+
+
+@pytest.mark.parametrize("slope", SLOPES)
+@pytest.mark.parametrize("plain", bank.couplings(), ids=str)
+def test_the_threshold_is_never_above_the_true_one(plain, slope):
+    threshold = ibnn.uniqueness_threshold(slope, library.coupling(plain))
+    exact = plain.threshold(slope)
+    # float32 taps; a window's formula is for maps without borders, the rest are exact
+    assert threshold <= exact * (1 + 1e-6)
+    if plain.kind != "window":
+        assert threshold == pytest.approx(exact, rel=1e-12)
+
+
+@pytest.mark.parametrize("profile", ["box", "gaussian"])
+def test_the_threshold_of_a_window_is_sharp_on_large_maps(profile):
+    std = 0.75 if profile == "gaussian" else None
+    window = ibnn.Window(5, profile, std)
+    exact = oracle.threshold(10.0, oracle.window_weights((400,), 5, profile, std))
+    # borders take a frequency spacing of pi / 400 away from the minimum: relative 1e-3 at most
+    assert ibnn.uniqueness_threshold(10.0, window) == pytest.approx(exact, rel=1e-3)
+
+
+def test_the_paper_threshold_is_half_of_the_uniform_one():
+    assert ibnn.uniqueness_threshold(10.0) == 0.1 == 2 * theory.paper_threshold(10.0)
+
+
+@pytest.mark.parametrize("plain", bank.couplings()[:5], ids=str)
+def test_no_normalised_coupling_falls_below_the_paper_threshold(plain):
+    assert ibnn.uniqueness_threshold(10.0, library.coupling(plain)) >= theory.paper_threshold(10.0)
+
+
+def test_weights_that_connect_nobody_have_no_threshold():
+    for coupling in (ibnn.Dense(torch.eye(3)), ibnn.Window(1)):
+        assert ibnn.uniqueness_threshold(10.0, coupling) == math.inf
+    layer = ibnn.Linear(2, 3, lam=7.0, coupling=ibnn.Dense(torch.eye(3)))
+    assert layer.effective_lam == 7
+
+
+def test_a_threshold_per_slope():
+    slopes = torch.tensor([1.0, 10.0])
+    assert torch.equal(ibnn.uniqueness_threshold(slopes), 1 / slopes)
+
+
+@pytest.mark.parametrize("slope", [0.0, -1.0, math.inf, math.nan])
+def test_a_slope_that_is_not_positive_is_refused(slope):
+    with pytest.raises(ValueError, match=f"slope must be positive and finite, got {slope}"):
+        ibnn.uniqueness_threshold(slope)
+
+
+def test_a_steeper_sigma_lowers_the_threshold():
+    class Steep(ibnn.Sigma):
+        name = "steep"
+        slope_bound = 2.0
+
+        def value(self, x):
+            return torch.tanh(x) + x.clamp(-1, 1)
+
+        def primitive(self, x):
+            return x
+
+    assert ibnn.uniqueness_threshold(10.0, sigma=Steep()) == pytest.approx(0.05)
+
+
+def test_just_above_the_threshold_there_are_several_solutions():
+    # two equal units: their gap d solves d = lam tanh(p d), which has d != 0 for lam > 1/p
+    y, lam = torch.zeros(1, 2, dtype=torch.float64), 0.11
+    apart = ibnn.solve(y, lam, start=torch.tensor([[-0.05, 0.05]], dtype=torch.float64))
+    together = ibnn.solve(y, lam)
+    assert together.converged.all()
+    assert apart.converged.all()
+    assert (apart.value - together.value).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("plain", bank.couplings(), ids=str)
+@pytest.mark.parametrize("share", [-3.0, 0.5, 0.95])
+def test_the_lipschitz_constant_bounds_the_jacobian_and_is_met(plain, share):
+    coupling = library.coupling(plain)
+    lam = share * float(ibnn.uniqueness_threshold(10.0, coupling))
+    bound = theory.lipschitz_constant(lam, 10.0, coupling)
+    rng = np.random.default_rng(0)
+    worst = 0.0
+    for std in (1e-6, 0.03, 0.3):
+        z = std * rng.standard_normal(24)
+        jacobian = oracle.jacobian_row(z, lam, 10.0, plain.weights)
+        worst = max(worst, 1 / np.linalg.eigvalsh(jacobian)[0])
+    assert worst <= bound * (1 + 1e-9)
+    if plain.kind != "window":  # near z = 0 the bound is reached
+        assert worst >= bound * (1 - 1e-6)
+
+
+def test_from_the_threshold_on_nothing_bounds_the_jacobian():
+    assert theory.lipschitz_constant(0.1) == theory.lipschitz_constant(0.3) == math.inf
+
+
+def test_the_transferred_margin_bounds_how_far_units_move():
+    rng = np.random.default_rng(1)
+    y = torch.from_numpy(rng.standard_normal((8, 30)))
+    for lam in (-0.5, -0.1, 0.08):
+        moved = (ibnn.implicit_bias(y, lam) - y).norm(dim=-1).max()
+        # the head has norm 1 and compares two classes: the margin loses at most twice the move
+        assert 2 * moved <= 1.0 - theory.transferred_margin(1.0, lam, 30)
