@@ -14,7 +14,7 @@ from torch import Tensor
 from ibnn import coupling, method, solution
 from ibnn.method import Method
 from ibnn.solver.linear import conjugate_gradients
-from ibnn.system import System, margin, resolved
+from ibnn.system import RESOLUTION, System
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -72,25 +72,22 @@ def solve(
     chosen = method.read(how)
     if bool((slope <= 0).any()):
         raise ValueError(f"slope must be positive, got {float(slope.min())}")
-    z = torch.empty_like(y, memory_format=torch.contiguous_format)
-    residual = torch.zeros_like(lam)
-    converged = torch.ones_like(lam, dtype=torch.bool)
-    steps = torch.zeros_like(lam, dtype=torch.int32)
-    low, high = y.aminmax(dim=-1) if y.numel() else (lam, lam)
-    finite = low.isfinite() & high.isfinite() & lam.isfinite() & slope.isfinite()
     solver, kernel = chosen.solver, coupling.kernel(chosen.kernel)
-    left = finite & (lam != 0) & (y.shape[-1] > 1)
     reducible = start is None and solver.reduces(chosen.max_steps) and kernel.reduces(chosen.sigma)
-    if reducible and bool(left.any()):
-        z, residual, steps, solved = _solve_reduced(
-            y, lam, slope, high - low, high.maximum(-low), chosen
+    if reducible and y.numel():
+        share = RESOLUTION[y.dtype] if chosen.rtol else 0.0
+        z, residual, steps, converged = kernel.find_roots(
+            y, lam * slope, slope, chosen.atol * slope, share, chosen.sigma
         )
-        left = left & ~solved
+        residual = residual / slope
+        left = ~converged & residual.isfinite()
     else:
-        z.copy_(y)
-    if not bool(finite.all()):
-        bad = ~finite
-        z[bad], residual[bad], converged[bad] = torch.nan, torch.inf, False
+        z = y.clone(memory_format=torch.contiguous_format)
+        steps = torch.zeros_like(lam, dtype=torch.int32)
+        converged = z.isfinite().all(-1) & lam.isfinite() & slope.isfinite()
+        residual = torch.where(converged, torch.zeros_like(lam), torch.inf)
+        z[~converged] = torch.nan
+        left = converged & (lam != 0) & (y.shape[-1] > 1)
     if bool(left.any()):
         index = slice(None) if bool(left.all()) else left.nonzero().squeeze(-1)
         p = slope[index, None]
@@ -111,23 +108,6 @@ def solve(
     if not solver.approximate:
         solution.report("implicit bias", ~converged, residual, chosen.on_failure, watcher)
     return z, converged, residual, steps
-
-
-def _solve_reduced(
-    y: Tensor, lam: Tensor, slope: Tensor, spread: Tensor, reach: Tensor, how: Method
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """z, residual and steps as the coupling finds them by fewer unknowns, and the rows it solved.
-
-    `spread` and `reach` are the range and the largest size of each row's y.
-    """
-    kernel, strength = coupling.kernel(how.kernel), lam * slope
-    least = margin(strength, kernel.eigenvalue_bound(None))
-    atol = resolved(how.atol * slope, how.rtol, spread * slope)
-    z, residual, steps = kernel.find_roots(y, strength, slope, atol, how.sigma)
-    # B is at most 1, and at most the spread of z
-    bias = (spread * slope / least).clamp(max=1)
-    rounding = 8 * torch.finfo(y.dtype).eps * (reach * slope + strength.abs() * bias)
-    return z, residual / slope, steps, residual <= torch.maximum(2 * least * atol, rounding)
 
 
 @solve.register_fake

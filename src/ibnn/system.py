@@ -98,7 +98,10 @@ class System:
     def absolute(self) -> Tensor:
         """(rows, 1): atol, or less where the units of a row are closer together than it can
         resolve: gradients are made of differences."""
-        return resolved(self.atol, self.rtol, self.spread)
+        if not self.rtol:
+            return self.atol
+        near = RESOLUTION[self.y.dtype] * self.spread
+        return torch.where(near > 0, torch.minimum(self.atol, near), self.atol)
 
     @property
     def accuracy(self) -> Tensor:
@@ -107,8 +110,8 @@ class System:
 
     @property
     def margin(self) -> Tensor:
-        """(rows, 1): see the function of this name."""
-        return margin(self.strength, self.eigenvalue)
+        """(rows, 1): the smallest eigenvalue J can have; a residual r is an error <= r / margin."""
+        return (1 - self.strength * self.eigenvalue).clamp(0.05, 1)
 
     def convex(self) -> Tensor:
         """Per row, whether its energy is proven strictly convex."""
@@ -122,17 +125,3 @@ class System:
     def rows(self, index: Tensor) -> "System":
         """The same equation for some of the rows only."""
         return replace(self, y=self.y[index], strength=self.strength[index], atol=self.atol[index])
-
-
-def margin(strength: Tensor, eigenvalue: float) -> Tensor:
-    """The smallest eigenvalue J can have: a residual r is an error of at most r / margin."""
-    return (1 - strength * eigenvalue).clamp(0.05, 1)
-
-
-def resolved(atol: Tensor, rtol: float, spread: Tensor) -> Tensor:
-    """atol, or less where the units of a row are closer together than it can tell apart: gradients
-    are made of differences."""
-    if not rtol:
-        return atol
-    near = RESOLUTION[spread.dtype] * spread
-    return torch.where(near > 0, torch.minimum(atol, near), atol)

@@ -165,8 +165,8 @@ def test_the_peak_is_that_of_the_largest_moment_not_the_sum():
     peak = memory.measure(lambda: None, call)
     assert peak.torch == 4 * size
     if peak.process is not None:
-        # other allocations of the process and the kernel's own rounding: well below one more
-        assert 0.5 < peak.process / (4 * size) < 2
+        # three at once would be 3; a process that has run before may reuse what it has freed
+        assert peak.process / (4 * size) < 2
 
 
 def test_cells_keep_the_digits_that_matter():

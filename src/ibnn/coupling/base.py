@@ -82,10 +82,17 @@ class Kernel:
         return False
 
     def find_roots(
-        self, y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, sigma: Sigma
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """z of y, both before the slope; residual (and atol) after it, and steps, of each row.
-        Rows that are not finite come back as NaN, rows of strength 0 as they were."""
+        self,
+        y: Tensor,
+        strength: Tensor,
+        slope: Tensor,
+        atol: Tensor,
+        resolution: float,
+        sigma: Sigma,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """z of y, both before the slope; and of each row, the largest residual after it, the steps,
+        and whether it is solved: to atol, or to the share `resolution` of its range, if less. Rows
+        that are not finite come back as NaN (residual inf), rows of strength 0 as they were."""
         raise NotImplementedError
 
     def solve_jacobian(

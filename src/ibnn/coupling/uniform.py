@@ -60,9 +60,15 @@ class UniformKernel(Kernel):
         return kernelsum.offers(sigma)
 
     def find_roots(
-        self, y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, sigma: Sigma
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return kernelsum.find_roots(y, strength, slope, atol, sigma.name)
+        self,
+        y: Tensor,
+        strength: Tensor,
+        slope: Tensor,
+        atol: Tensor,
+        resolution: float,
+        sigma: Sigma,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        return kernelsum.find_roots(y, strength, slope, atol, resolution, sigma.name)
 
     def solve_jacobian(
         self, z: Tensor, g: Tensor, strength: Tensor, sigma: Sigma

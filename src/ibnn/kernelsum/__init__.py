@@ -26,16 +26,26 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
 
 
 def find_roots(
-    y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, sigma: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    """z with slope * z solving the equation of slope * y, the largest residual and the steps of
-    each row. Residual and atol are those of slope * z."""
+    y: Tensor, strength: Tensor, slope: Tensor, atol: Tensor, resolution: float, sigma: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """z such that slope * z solves the equation of slope * y; and of each row the largest residual
+    of slope * z, the steps, and whether it is solved: to atol, or to the share `resolution` of the
+    row's range, if that is less."""
     if _engine(y) is native:
-        return native.find_roots(y, strength, atol, sigma, slope)
+        return native.solve_rows(y, strength, slope, atol, resolution, sigma)
+    low, high = y.aminmax(dim=-1)
+    spread, reach = (high - low) * slope, high.maximum(-low) * slope
+    if resolution:
+        atol = torch.where(spread > 0, torch.minimum(atol, resolution * spread), atol)
     p = slope.unsqueeze(-1)
     z, residual, steps = portable.find_roots(y * p, strength, atol, sigma)
+    least = (1 - strength).clamp(0.05, 1)
+    # B is at most 1, and at most the spread of z
+    bias = (spread / least).clamp(max=1)
+    rounding = 8 * torch.finfo(y.dtype).eps * (reach + strength.abs() * bias)
+    solved = residual <= torch.maximum(2 * least * atol, rounding)
     # y * p / p is not always y
-    return torch.where(strength.unsqueeze(-1) == 0, y, z.div_(p)), residual, steps
+    return torch.where(strength.unsqueeze(-1) == 0, y, z.div_(p)), residual, steps, solved
 
 
 def solve_jacobian(

@@ -15,6 +15,16 @@ namespace ibnn {
 template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
 
 // By the bits: the compiler is allowed to reorder sums, so arithmetic with NaN and inf would prove nothing.
+inline double range(const float* x, long n) {
+  float low, high;
+  range_of(x, n, &low, &high);
+  return static_cast<double>(high) - low;
+}
+inline double range(const double* x, long n) {
+  const auto ends = std::minmax_element(x, x + n);
+  return *ends.second - *ends.first;
+}
+
 template <class T> bool finite_row(const T* x, long n) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   constexpr Bits exponent = sizeof(T) == 4 ? Bits(0x7f800000) : Bits(0x7ff0000000000000);
@@ -161,18 +171,19 @@ int pair_sum(const T* z, const T* a, long rows, long n, int order, T* out, int t
   });
 }
 
-// Rows come and go in units of the caller: slope times them (1 without a slope) is what is solved.
+// Rows come and go in units of the caller: slope times them (1 without a slope) is what is solved. The accuracy asked
+// for is atol, or the share `resolution` of the row's range if that is less (and not 0).
 template <Sigma kind, class T>
-int find_roots(const T* y, const double* strength, const double* atol, const double* slope, long rows, long n, T* z,
-               double* residual, int* steps, int threads) {
+int find_roots(const T* y, const double* strength, const double* atol, const double* slope, long rows, long n,
+               double resolution, T* z, double* residual, int* steps, bool* solved, int threads) {
   return for_rows(rows, threads, [=](long row) {
     T* zr = z + row * n;
     const T p = slope ? static_cast<T>(slope[row]) : T(1);
     const T* yr = buffers<kind, T>().scaled(y + row * n, n, p);
-    residual[row] = 0, steps[row] = 0;
+    residual[row] = 0, steps[row] = 0, solved[row] = true;
     if (!finite_row(yr, n) || !std::isfinite(strength[row])) {
       spoil(zr, n);
-      residual[row] = std::numeric_limits<double>::infinity();
+      residual[row] = std::numeric_limits<double>::infinity(), solved[row] = false;
       return;
     }
     if (strength[row] == 0 || n < 2) {
@@ -180,19 +191,20 @@ int find_roots(const T* y, const double* strength, const double* atol, const dou
       return;
     }
     std::copy(yr, yr + n, zr);
-    const Outcome out = buffers<kind, T>().find_roots(yr, n, strength[row], atol[row], zr);
-    residual[row] = out.residual, steps[row] = out.steps;
+    const double near = resolution * range(yr, n);
+    const double wanted = near > 0 ? std::min(atol[row], near) : atol[row];
+    const Outcome out = buffers<kind, T>().find_roots(yr, n, strength[row], wanted, zr);
+    residual[row] = out.residual, steps[row] = out.steps, solved[row] = out.solved;
     if (p != T(1))
       for (long i = 0; i < n; ++i) zr[i] /= p;
   });
 }
 
 template <Sigma kind, class T>
-int solve_jacobian(const T* z, const T* g, const double* strength, const double* slope, long rows, long n, T* v,
-                   double* residual, double* dots, int threads) {
+int solve_jacobian(const T* z, const T* g, const double* strength, long rows, long n, T* v, double* residual,
+                   double* dots, int threads) {
   return for_rows(rows, threads, [=](long row) {
-    const T* zr = buffers<kind, T>().scaled(z + row * n, n, slope ? static_cast<T>(slope[row]) : T(1));
-    const T* gr = g + row * n;
+    const T *zr = z + row * n, *gr = g + row * n;
     T* vr = v + row * n;
     residual[row] = 0;
     if (dots) dots[row] = 0;
@@ -228,17 +240,17 @@ template <class F> int with_sigma(int sigma, F f) {
         sigma, [=](auto kind) { return ibnn::pair_sum<kind.value, T>(z, a, rows, n, order, out, threads); });         \
   }                                                                                                                   \
   extern "C" int ibnn_find_roots_##suffix(const T* y, const double* strength, const double* atol,                     \
-                                          const double* slope, long rows, long n, int sigma, T* z, double* residual,  \
-                                          int* steps, int threads) {                                                  \
+                                          const double* slope, long rows, long n, double resolution, int sigma, T* z, \
+                                          double* residual, int* steps, bool* solved, int threads) {                  \
     return ibnn::with_sigma(sigma, [=](auto kind) {                                                                   \
-      return ibnn::find_roots<kind.value, T>(y, strength, atol, slope, rows, n, z, residual, steps, threads);         \
+      return ibnn::find_roots<kind.value, T>(y, strength, atol, slope, rows, n, resolution, z, residual, steps,       \
+                                             solved, threads);                                                        \
     });                                                                                                               \
   }                                                                                                                   \
-  extern "C" int ibnn_solve_jacobian_##suffix(const T* z, const T* g, const double* strength, const double* slope,    \
-                                              long rows, long n, int sigma, T* v, double* residual, double* dots,     \
-                                              int threads) {                                                          \
+  extern "C" int ibnn_solve_jacobian_##suffix(const T* z, const T* g, const double* strength, long rows, long n,      \
+                                              int sigma, T* v, double* residual, double* dots, int threads) {         \
     return ibnn::with_sigma(sigma, [=](auto kind) {                                                                   \
-      return ibnn::solve_jacobian<kind.value, T>(z, g, strength, slope, rows, n, v, residual, dots, threads);         \
+      return ibnn::solve_jacobian<kind.value, T>(z, g, strength, rows, n, v, residual, dots, threads);                \
     });                                                                                                               \
   }
 

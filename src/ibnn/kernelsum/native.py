@@ -53,35 +53,44 @@ def available() -> bool:
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    _call("pair_sum", z, (z, a), (order, SIGMAS[sigma]), (out,))
+    _call("pair_sum", z, (z, a), (ctypes.c_int(order), ctypes.c_int(SIGMAS[sigma])), (out,))
     return out
 
 
 def find_roots(
-    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, slope: Tensor | None = None
+    y: Tensor, strength: Tensor, atol: Tensor, sigma: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve z + c G(z) = y for each row; given a slope, y and z are times it (the rest is scaled).
+    """Solve z + c G(z) = y for each row.
 
     `strength` (c) and `atol` (wanted accuracy of z) have one entry per row. Returns z, the residual
     max_i |z_i + c G(z_i) - y_i| (infinite for a row that is not finite) and the Newton steps.
     """
+    return solve_rows(y, strength, None, atol, 0.0, sigma)[:3]
+
+
+def solve_rows(
+    y: Tensor,
+    strength: Tensor,
+    slope: Tensor | None,
+    atol: Tensor,
+    resolution: float,
+    sigma: str,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """As `find_roots`, for rows before the slope; also which rows are solved, to atol or to the
+    share `resolution` of their range, if that is less."""
     rows = y.shape[0]
     z = torch.empty_like(y, memory_format=torch.contiguous_format)
     residual = torch.empty(rows, dtype=torch.float64)
     steps = torch.empty(rows, dtype=torch.int32)
+    solved = torch.empty(rows, dtype=torch.bool)
     _call(
         "find_roots",
         y,
-        (
-            y,
-            _per_row(strength, y),
-            _per_row(atol, y),
-            slope if slope is None else _per_row(slope, y),
-        ),
-        (SIGMAS[sigma],),
-        (z, residual, steps),
+        (y, _per_row(strength, y), _per_row(atol, y), _per_row(slope, y)),
+        (ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
+        (z, residual, steps, solved),
     )
-    return z, residual.to(y.dtype), steps
+    return z, residual.to(y.dtype), steps, solved
 
 
 def solve_jacobian(
@@ -90,10 +99,8 @@ def solve_jacobian(
     strength: Tensor,
     sigma: str,
     with_strength_grad: bool,
-    slope: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)); given a slope, z is times
-    it.
+    """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)).
 
     Returns v, the relative residual |J v - g| / |g| per row, and sum_i v_i G(z_i) per row (zero if
     not asked for).
@@ -105,18 +112,20 @@ def solve_jacobian(
     _call(
         "solve_jacobian",
         z,
-        (z, g, _per_row(strength, z), slope if slope is None else _per_row(slope, z)),
-        (SIGMAS[sigma],),
+        (z, g, _per_row(strength, z)),
+        (ctypes.c_int(SIGMAS[sigma]),),
         (v, residual, dots if with_strength_grad else None),
     )
     return v, residual.to(z.dtype), dots.to(z.dtype)
 
 
-def _per_row(value: Tensor, y: Tensor) -> Tensor:
+def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
+    if value is None:
+        return None
     return value.detach().to(torch.float64).expand(y.shape[0]).contiguous()
 
 
-def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple[int, ...], outputs: tuple) -> None:
+def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
     """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
     library = _library()
     if library is None:
@@ -135,7 +144,7 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple[int, ...], outputs
                 t.zero_()
         return
     arguments: list[object] = [_pointer(t) for t in inputs]
-    arguments += [ctypes.c_long(y.shape[0]), ctypes.c_long(y.shape[1]), *map(ctypes.c_int, numbers)]
+    arguments += [ctypes.c_long(y.shape[0]), ctypes.c_long(y.shape[1]), *numbers]
     arguments += [_pointer(t) for t in outputs]
     arguments.append(ctypes.c_int(torch.get_num_threads()))
     code = getattr(library, f"ibnn_{name}_{_SUFFIX[y.dtype]}")(*arguments)

@@ -345,21 +345,52 @@ template <Sigma kind> class NodeSolver {
   double measured(const float* y, const float* z, long n, float c) {
     double worst = excess_ = worst_;
     const long samples = n <= 16384 ? 6 : 2;
+    const bool close = exponentials(z, n);
     for (long k = 0; k < samples; ++k) {
       const long j = (2 * k + 1) * n / (2 * samples);
-      double sum = 0;
-      const float t = z[j];
-      for (long first = 0; first < n; first += 512) {
-        float part = 0;
-        const long m = std::min<long>(512, n - first);
-        for (long i = 0; i < m; ++i) part += Nonlinearity<kind>::value(z[first + i] - t);
-        sum += part;
-      }
-      const double r = std::fabs(static_cast<double>(t) + c * sum / static_cast<double>(n) - y[j]);
+      const double sum = close ? sum_of_ratios(j, n) : sum_of_values(z, j, n);
+      const double r = std::fabs(static_cast<double>(z[j]) + c * sum / static_cast<double>(n) - y[j]);
       worst = std::max(worst, r);
       excess_ = std::max(excess_, r - kUlps * std::fabs(y[j]));
     }
     return worst;
+  }
+
+  // exp(2 z) of all units into table_, if sigma is tanh and they are close enough not to overflow.
+  bool exponentials(const float* z, long n) {
+    if (kind != Sigma::tanh) return false;
+    float low, high;
+    range_of(z, n, &low, &high);
+    if (!(high - low < 80)) return false;
+    const float middle = 0.5f * (low + high);
+    table_.resize(n);
+    float* e = table_.slot(0, n);
+    for (long i = 0; i < n; ++i) e[i] = fast_exp(2 * (z[i] - middle));
+    return true;
+  }
+
+  // tanh(a - b) = (e^2a - e^2b) / (e^2a + e^2b): a division for each pair instead of an exponential.
+  double sum_of_ratios(long j, long n) {
+    const float* e = table_.slot(0, n);
+    const float own = e[j];
+    return in_parts(n, [&](long i) { return (e[i] - own) / (e[i] + own); });
+  }
+
+  static double sum_of_values(const float* z, long j, long n) {
+    const float own = z[j];
+    return in_parts(n, [&](long i) { return Nonlinearity<kind>::value(z[i] - own); });
+  }
+
+  // A sum in float, a part at a time, and of the parts in double.
+  template <class Term> static double in_parts(long n, Term term) {
+    double sum = 0;
+    for (long first = 0; first < n; first += 512) {
+      float part = 0;
+      const long end = std::min<long>(first + 512, n);
+      for (long i = first; i < end; ++i) part += term(i);
+      sum += part;
+    }
+    return sum;
   }
 
   // v_i = (g_i - c u(z_i)) m(z_i): m and c u m as cubics per cell, from their values and slopes at the nodes.

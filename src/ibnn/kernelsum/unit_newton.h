@@ -11,6 +11,7 @@ namespace ibnn {
 struct Outcome {
   double residual = 0;
   int steps = 0;
+  bool solved = true;  // to the accuracy asked for, or to rounding
 };
 
 inline double dot(const double* a, const double* b, long n) {
@@ -50,6 +51,7 @@ template <int M> class UnitNewton {
     }
     std::copy(best_.data(), best_.data() + n, z);
     out.residual = best;
+    out.solved = best <= tol;
     return out;
   }
 

@@ -7,11 +7,14 @@ import pytest
 import torch
 
 from ibnn.lab import data
+from ibnn.lab.models import implicit_layers
 from ibnn.lab.training import (
     DivergedError,
     Metrics,
+    RunConfig,
     RunFolder,
     RunLockedError,
+    build_network,
     load_network,
     predict,
     train,
@@ -174,3 +177,9 @@ def test_config_json_is_the_config(tmp_path):
     train(PLANE, tmp_path)
     assert folder(tmp_path, PLANE).config() == PLANE
     assert json.loads(folder(tmp_path, PLANE).config_file.read_text())["dataset"] == "arrows"
+
+
+def test_a_float64_run_has_the_lam_of_its_config():
+    config = RunConfig(dataset="digits", neuron="implicit", lam=-0.2, dtype="float64")
+    network = build_network(config, (1, 8, 8), 10)
+    assert [float(layer.lam.detach()) for layer in implicit_layers(network)] == [-0.2]

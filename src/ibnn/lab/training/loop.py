@@ -92,6 +92,7 @@ def _train(
         load_momentum(network, optimizer, latest.momentum)
 
     checkpoint_due = time.monotonic() + checkpoint_seconds
+    last_line = time.perf_counter()
     with folder.metrics_file.open("a") as metrics_file:
         for index in range(first, last + 1):
             clock = time.perf_counter()
@@ -138,11 +139,12 @@ def _train(
                     learning_rate=rate,
                     lam=_numbers(network, "effective_lam"),
                     slope=_numbers(network, "effective_slope"),
-                    seconds=time.perf_counter() - clock,
+                    seconds=time.perf_counter() - last_line,
                     images_per_second=speed,
                     **asdict(measured),
                 )
                 metrics.append(line)
+                last_line = time.perf_counter()
 
             if index == last or time.monotonic() >= checkpoint_due:
                 folder.save(

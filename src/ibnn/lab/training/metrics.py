@@ -25,7 +25,7 @@ class Metrics:
     steps: float | None  # of the solver: the most any validation batch needed
     residual: float | None  # worst over the validation
     converged: float | None  # share of rows
-    seconds: float  # of the epoch, validation included
+    seconds: float  # since the line before, validation included
     images_per_second: float  # while training
 
     @classmethod

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import ibnn
-from ibnn.lab.models import UCN, Perceptron
+from ibnn.lab.models import UCN, Perceptron, implicit_layers
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import ConfigError
 from ibnn.lab.training.seeds import generator
@@ -56,7 +56,18 @@ def build_network(
             coupling=_coupling(config),
             **keywords,
         )
-    return network.to(getattr(torch, config.dtype))
+    network = network.to(getattr(torch, config.dtype))
+    _set_exactly(network, config)
+    return network
+
+
+@torch.no_grad()
+def _set_exactly(network: nn.Module, config: RunConfig) -> None:
+    """lam and slope as the config has them: layers are made in float32, whatever comes after."""
+    for number, layer in enumerate(implicit_layers(network)):
+        lam = config.lam[number] if isinstance(config.lam, tuple) else config.lam
+        layer.lam.fill_(lam)
+        layer.slope.fill_(config.slope)
 
 
 def parameter_count(network: nn.Module) -> int:

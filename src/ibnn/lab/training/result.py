@@ -35,7 +35,7 @@ class Result:
     n_train: int
     n_test: int
     data: str  # checksum of the examples
-    seconds: float  # over all validated epochs, also those before a kill
+    seconds: float  # over all epochs, also those before a kill
     environment: dict[str, Any]  # `threads_used`: more than one value if it was resumed otherwise
     version: int = 1
 
