@@ -300,7 +300,7 @@ def test_gradient_checkpointing_solves_again_and_agrees():
 
 
 DDP = """
-    import datetime, sys, torch
+    import datetime, os, sys, torch
     import torch.distributed as dist
     from torch.nn.parallel import DistributedDataParallel
     import ibnn
@@ -324,7 +324,9 @@ DDP = """
         parallel(x[2 * rank : 2 * rank + 2]).square().mean().backward()
         optimizer.step()
     torch.save(model.state_dict(), f"{folder}/rank{rank}.pt")
+    dist.barrier()
     dist.destroy_process_group()
+    os._exit(0)  # gloo's threads sometimes abort an interpreter that is being taken down
 """
 
 

@@ -13,11 +13,11 @@ template <Sigma kind> class NodeSolver {
  public:
   // False: this row is not for nodes (or they failed to reach the accuracy): use the units.
   bool find_roots(const float* y, long n, float c, float atol, float* z, double* residual, int* steps) {
-    const float tol = atol * (c > 0 ? 1 - c : 1);
-    float h = spacing(atol, c);
+    float h = spacing(atol, c), tol = atol;
     *steps = 0;
     for (int attempt = 0; attempt < 3; ++attempt, h *= 0.5f) {
       if (!place_for(y, nullptr, n, h, c, 0.75f)) return false;
+      tol = atol * least_;  // a residual r is an error of at most r / least_
       if (!newton(c, 0.2f * tol, steps)) return false;
       expand(c);
       back(y, n, z);
@@ -67,6 +67,7 @@ template <Sigma kind> class NodeSolver {
   long real_ = 0;    // nodes without the padding
   bool by_unit_ = false, split_ = false;
   float reach_ = 0, worst_ = 0;
+  float least_ = 1;    // the smallest eigenvalue of J: for c > 0, 1 - c d at the densest place of y (z only moves apart)
   double excess_ = 0;  // measured residual without what rounding explains
   Array<float> y_, q_, qg_, points_, trial_, r_, m_, potential_, density_, density_slope_, rhs_, delta_, work_, u_,
       u_slope_, table_, inside_, inside_g_;
@@ -83,10 +84,11 @@ template <Sigma kind> class NodeSolver {
   // is below `slack`, the nodes are set again, as much closer.
   bool place_for(const float* x, const float* g, long n, float h, float c, float slack) {
     fewest_ = c > 0.5f ? 30 : 20;
+    least_ = c > 0 ? 1 - c : 1;
     if (!place(x, g, n, h)) return false;
     if (c <= 1 - slack || by_unit_) return true;
-    const float factor = least_slope(c);
-    return factor > slack || place(x, g, n, h * std::max(0.05f, factor));
+    least_ = std::max(least_, least_slope(c));
+    return least_ > slack || place(x, g, n, h * std::max(0.05f, least_));
   }
 
   // The smallest 1 - c d if the nodes stay where they are.
@@ -135,6 +137,12 @@ template <Sigma kind> class NodeSolver {
 
   bool nodes_on_grid(const float* x, const float* g, long n, float low, float high, long cells) {
     before_ = 0;
+    float tie;
+    const float h = (high - low) / static_cast<float>(cells);
+    if (has_tie(x, n, &tie)) {
+      low = tie - std::ceil((tie - low) / h) * h;
+      high = low + static_cast<float>(++cells) * h;
+    }
     grid_.cover(low, high, cells);
     if (!std::isfinite(grid_.inverse)) return false;
     reserve(grid_.nodes());
@@ -142,6 +150,16 @@ template <Sigma kind> class NodeSolver {
     grid_.spread(x, g, n, q_.data(), qg_.data());
     pad();
     return true;
+  }
+
+  // Whether many units share one value, as the background of an image does: on a node they cost no accuracy.
+  static bool has_tie(const float* x, long n, float* tie) {
+    for (long j : {0L, n / 3, n - 1}) {
+      long equal = 0;
+      for (long i = 0; i < n; ++i) equal += x[i] == x[j];
+      if (equal > n / 16) return *tie = x[j], true;
+    }
+    return false;
   }
 
   bool nodes_are_units(const float* x, const float* g, long n) {
