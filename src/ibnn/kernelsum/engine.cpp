@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "node_solver.h"
+#include "tiny.h"
 #include "unit_newton.h"
 
 #ifdef _OPENMP
@@ -47,6 +48,7 @@ template <Sigma kind, class T> struct Rows {
   UnitSums<terms<T>> sums{kind};
   UnitNewton<terms<T>> newton{kind};
   FastRows<kind> nodes;
+  Tiny<kind> tiny;
   Array<double> a, b, c, d;
   Array<T> row;
   Array<float> y32, z32;
@@ -77,12 +79,18 @@ template <Sigma kind, class T> struct Rows {
 
   Outcome find_roots(const T* y, long n, double strength, double atol, T* z) {
     Outcome out;
-    if (on_nodes && strength < 1 && find_on_nodes(y, n, strength, atol, z, &out)) return out;
+    // For c > 0 an error of z is up to 1 / (1 - c) times the residual.
+    const double tol = atol * (strength > 0 && strength < 1 ? 1 - strength : 1);
+    if (on_nodes && strength < 1) {
+      if (n <= Tiny<kind>::most) {
+        if (find_tiny(y, n, strength, tol, z, &out)) return out;
+      } else if (find_on_nodes(y, n, strength, atol, z, &out)) {
+        return out;
+      }
+    }
     if (kind == Sigma::hardtanh) sort_units(y, n);
     const double* wide = widen(kind == Sigma::hardtanh ? in_order.data() : y, n, a);
     widen(kind == Sigma::hardtanh ? in_order.data() : z, n, c);
-    // For c > 0 an error of z is up to 1 / (1 - c) times the residual.
-    const double tol = atol * (strength > 0 && strength < 1 ? 1 - strength : 1);
     const double floor = 4 * largest(wide, n) * std::numeric_limits<double>::epsilon();
     const int before = out.steps;
     out = newton.find_roots(wide, n, strength, std::max(tol, floor), c.data());
@@ -92,6 +100,15 @@ template <Sigma kind, class T> struct Rows {
     else
       std::copy(c.data(), c.data() + n, z);
     return out;
+  }
+
+  bool find_tiny(const T* y, long n, double strength, double tol, T* z, Outcome* out) {
+    const double* wide = widen(y, n, a);
+    const double floor = 4 * largest(wide, n) * std::numeric_limits<double>::epsilon();
+    c.resize(n);
+    if (!tiny.find_roots(wide, n, strength, std::max(tol, floor), c.data(), out)) return false;
+    std::copy(c.data(), c.data() + n, z);
+    return true;
   }
 
   // hardtanh sums need sorted units; the solution keeps their order, so sorting once is enough.
@@ -120,9 +137,16 @@ template <Sigma kind, class T> struct Rows {
   }
 
   double solve_jacobian(const T* z, const T* g, long n, double strength, T* v, double* dot_out) {
+    if (n <= Tiny<kind>::most && strength < 1) {
+      c.resize(n);
+      if (tiny.solve_jacobian(widen(z, n, a), widen(g, n, b), n, strength, c.data(), dot_out)) {
+        std::copy(c.data(), c.data() + n, v);
+        return 0;
+      }
+    }
     if constexpr (on_nodes && sizeof(T) == 4) {
       double residual;
-      if (strength < 1 && nodes.solve_jacobian(z, g, n, static_cast<float>(strength), v, &residual, dot_out))
+      if (n > Tiny<kind>::most && strength < 1 && nodes.solve_jacobian(z, g, n, static_cast<float>(strength), v, &residual, dot_out))
         return residual;
     }
     c.resize(n), d.resize(n);
