@@ -43,9 +43,9 @@ def implicit_bias(
     before the units. `atol` and `rtol` bound the error of z. `adjoint` is how gradients come back:
     "implicit" (exact), "unrolled" (through the solver's steps) or "jfb" (Jacobian-free).
 
-    >>> y = torch.tensor([[-0.1, 0.0, 0.1]])
+    >>> y = torch.tensor([[-0.1, 0.05, 0.1]])
     >>> implicit_bias(y, -0.2)  # lam < 0 pulls units together
-    tensor([[-0.0359,  0.0000,  0.0359]])
+    tensor([[-0.0256,  0.0288,  0.0468]])
     """
     coupling = Uniform(-1) if coupling is None else coupling
     how = describe(coupling, sigma, solver, adjoint, atol, rtol, max_steps, on_failure, y)

@@ -17,8 +17,8 @@ from ibnn.bias import BiasChoices, BiasMixin, BiasOptions
 class ImplicitBias(BiasMixin):
     """The map F: y -> z alone, to follow any op.
 
-    >>> ImplicitBias(lam=-0.2, learn_lam=False)(torch.tensor([-0.1, 0.0, 0.1]))
-    tensor([-0.0359,  0.0000,  0.0359])
+    >>> ImplicitBias(lam=-0.2, learn_lam=False)(torch.tensor([-0.1, 0.05, 0.1]))
+    tensor([-0.0256,  0.0288,  0.0468])
     """
 
     def __init__(

@@ -162,11 +162,8 @@ def test_the_peak_is_that_of_the_largest_moment_not_the_sum():
         for _ in range(3):
             torch.ones(size)
 
-    peak = memory.measure(lambda: None, call)
-    assert peak.torch == 4 * size
-    if peak.process is not None:
-        # three at once would be 3; a process that has run before may reuse what it has freed
-        assert peak.process / (4 * size) < 2
+    # the process's own mark is only to be trusted in a new process: malloc keeps what it can
+    assert memory.measure(lambda: None, call).torch == 4 * size
 
 
 def test_cells_keep_the_digits_that_matter():
