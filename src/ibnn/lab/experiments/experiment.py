@@ -38,6 +38,7 @@ class Settings:
     dataset: str | None = None
     seeds: int | None = None
     epochs: int | None = None
+    lam: str | None = None  # how lam is found, see `lam_modes`
 
 
 @dataclass(frozen=True)
@@ -110,6 +111,7 @@ class Experiment(ABC):
     datasets: ClassVar[tuple[str, ...]]  # the first is the default; "*" allows any other
     presets: ClassVar[Mapping[str, Preset]]
     engine: ClassVar[str] = "processes"  # unless the user chooses one
+    takes_lam: ClassVar[bool] = False  # whether the user may say how lam is found
     measures: ClassVar[int] = 1  # raised when `measure` changes: older measurements are made again
 
     @abstractmethod
@@ -147,6 +149,8 @@ class Experiment(ABC):
         if dataset not in self.datasets and "*" not in self.datasets:
             known = ", ".join(self.datasets)
             raise ExperimentError(f"dataset of {self.name} is {dataset!r}, expected one of {known}")
+        if settings.lam is not None and not self.takes_lam:
+            raise ExperimentError(f"lam is {settings.lam!r}, but {self.name} has its own")
         for name in ("seeds", "epochs"):
             value = getattr(settings, name)
             if value is not None and value < 1:

@@ -10,6 +10,10 @@ from ibnn.lab.experiments.experiment import Experiment, ExperimentError
 # name on the command line -> (module, class, one line for `ibnn run --help`)
 _KNOWN: dict[str, tuple[str, str, str]] = {
     "boundary": ("boundary", "Boundary", "decision boundaries in the plane (Fig. 2)"),
+    "learning-speed": ("learning_speed", "LearningSpeed", "validation accuracy by epoch"),
+    "data-fraction": ("data_fraction", "DataFraction", "accuracy against the share of the data"),
+    "expressivity": ("expressivity", "Expressivity", "accuracy against the number of parameters"),
+    "memorization": ("memorization", "Memorization", "accuracy against wrong labels"),
 }
 
 

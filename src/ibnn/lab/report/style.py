@@ -15,6 +15,7 @@ from matplotlib.figure import Figure
 STANDARD = "#0072b2"
 IMPLICIT = "#009e73"
 OTHER = "#d55e00"
+READING = "#b5478f"  # the paper's pink, dark enough for thin dashes and small text
 INK = "#222222"
 QUIET = "#767676"
 GRID = "#e4e4e4"

@@ -30,7 +30,8 @@ class ReportError(Exception):
 
 def report_folder(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:
     """Where the report goes: beside `runs`, so that experiments share them."""
-    return Path(root) / f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
+    name = f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
+    return Path(root) / (f"{name}-lam-{settings.lam}" if settings.lam else name)
 
 
 def write_report(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:

@@ -1,0 +1,151 @@
+"""The drawings the accuracy experiments have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, NullLocator
+
+from ibnn.lab.experiments.comparison import Comparison, Curves, Match
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.report import style
+from ibnn.lab.report.bands import band
+from ibnn.lab.report.statistics import percent
+
+BAND = 0.9
+WIDTH = 6.4
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The x axis of a comparison: its name, how its numbers are written, and its scale."""
+
+    label: str
+    write: Callable[[float], str]
+    ticks: Sequence[float] | None = None
+    log: bool = False
+
+
+def draw_comparison(
+    comparison: Comparison, axis: Axis, note: str, match: Match | None = None, marks: bool = True
+) -> Figure:
+    """Top: median and band of both neurons. Bottom: paired difference with its 95 % interval."""
+    figure, (top, bottom) = style.figure(
+        rows=2, width=WIDTH, height=5.4, sharex=True, gridspec_kw={"height_ratios": (3, 1.4)}
+    )
+    marker = "o" if marks else ""
+    for curves, name, colour in (
+        (comparison.standard, "standard", style.STANDARD),
+        (comparison.implicit, "implicit bias", style.IMPLICIT),
+    ):
+        _family(top, comparison.xs, curves, name, colour, marker)
+    if match is not None:
+        _draw_match(top, match, axis)
+    top.set_ylabel("validation accuracy, %")
+    top.legend(loc="lower right")
+    _differences(bottom, comparison, marker)
+    bottom.set_ylabel("implicit minus\nstandard, points")
+    _set_axis(bottom, axis)
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=style.QUIET)
+    figure.get_layout_engine().set(rect=(0, 0.025, 1, 0.975))  # pyright: ignore
+    return figure
+
+
+def draw_lam(runs: Mapping[str, Sequence[Run]], note: str) -> Figure:
+    """lam over the epochs: one panel per layer, one line per group (its median), all runs pale."""
+    layers = max((len(run.result.lam) for group in runs.values() for run in group), default=1)
+    figure, panels = style.figure(layers, width=WIDTH, height=2.7, sharey=True)
+    colours = style.greens(len(runs))
+    for layer, axes in enumerate(panels):
+        for (name, group), colour in zip(runs.items(), colours, strict=True):
+            paths = [_lam_path(run, layer) for run in group]
+            for path in paths:
+                axes.plot(range(1, len(path) + 1), path, color=colour, alpha=0.25, linewidth=0.8)
+            if paths:
+                middle = [median(values) for values in zip(*paths, strict=False)]
+                axes.plot(range(1, len(middle) + 1), middle, color=colour, label=name)
+        axes.set_xlabel("epoch")
+        axes.set_title(f"layer {layer + 1}" if layers > 1 else "")
+    panels[0].set_ylabel("λ")
+    if len(runs) > 1:
+        panels[-1].legend(loc="best", fontsize=7)
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=style.QUIET)
+    figure.get_layout_engine().set(rect=(0, 0.05, 1, 0.95))  # pyright: ignore
+    return figure
+
+
+def _lam_path(run: Run, layer: int) -> list[float]:
+    return [line.lam[layer] for line in run.metrics() if line.stage == "training"]
+
+
+def _family(
+    axes: Axes, xs: Sequence[float], curves: Curves, name: str, colour: str, marker: str
+) -> None:
+    places, bands = [], []
+    for index, x in enumerate(xs):
+        values = [100 * c[index] for c in curves.values() if not math.isnan(c[index])]
+        if values:
+            places.append(x)
+            bands.append(band(values, BAND))
+    if not places:
+        return
+    low, high = [b.low for b in bands], [b.high for b in bands]
+    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
+    label = f"{name} ({max(b.count for b in bands)})"
+    middle = [b.median for b in bands]
+    axes.plot(places, middle, color=colour, marker=marker, markersize=4, label=label)
+
+
+def _draw_match(axes: Axes, match: Match, axis: Axis) -> None:
+    """The paper's dashed reading: the standard best, where it is, and where it is matched."""
+    level = 100 * match.level
+    axes.axhline(level, color=style.READING, linestyle="--", linewidth=1.1)
+    axes.text(
+        0.01,
+        level,
+        f"standard best {percent(match.level)}",
+        color=style.READING,
+        fontsize=7.5,
+        va="bottom",
+        transform=axes.get_yaxis_transform(),
+    )
+    for x, colour in ((match.standard, style.STANDARD), (match.implicit, style.IMPLICIT)):
+        if x is not None:
+            axes.plot([x], [level], marker="o", markersize=7, mfc="none", mec=colour, mew=1.6)
+            axes.annotate(
+                axis.write(x),
+                (x, level),
+                xytext=(0, -14),
+                textcoords="offset points",
+                ha="center",
+                fontsize=8,
+                color=colour,
+            )
+
+
+def _differences(axes: Axes, comparison: Comparison, marker: str) -> None:
+    found = [(x, comparison.difference(i)) for i, x in enumerate(comparison.xs)]
+    known = [(x, d) for x, d in found if d is not None]
+    axes.axhline(0.0, color=style.STANDARD, linewidth=1.2)
+    if not known:
+        return
+    xs = [x for x, _ in known]
+    low, high = [100 * d.low for _, d in known], [100 * d.high for _, d in known]
+    axes.fill_between(xs, low, high, color=style.IMPLICIT, alpha=0.18, linewidth=0)
+    means = [100 * d.mean for _, d in known]
+    axes.plot(xs, means, color=style.IMPLICIT, marker=marker, markersize=4)
+
+
+def _set_axis(axes: Axes, axis: Axis) -> None:
+    axes.set_xlabel(axis.label)
+    if axis.log:
+        axes.set_xscale("log")
+        axes.xaxis.set_minor_locator(NullLocator())
+    if axis.ticks is not None:
+        axes.set_xticks(list(axis.ticks))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: axis.write(x)))
