@@ -50,7 +50,7 @@ def test_the_report_is_whole_and_needs_nothing_else(root):
     folder = root / "boundary-arrows"
     html = (folder / "report.html").read_text()
     assert html.count('<img src="data:image/png;base64,') == 4
-    assert '<table class="wide" id="claims">' in html
+    assert '<table class="wide claims">' in html
     assert "2 seeds and 3 epochs" in html
     outside = re.findall(r"""(?:src|href)\s*=\s*["']?([^"'\s>]+)""", html)
     assert {link for link in outside if not link.startswith("data:")} == {

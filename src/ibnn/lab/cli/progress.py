@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -21,6 +21,24 @@ def progress(engine: str) -> Iterator[Emit]:
     """A display that suits the engine."""
     with Together() if engine == "together" else Display() as display:
         yield display
+
+
+@contextmanager
+def measuring() -> Iterator[Callable[[int, int], None]]:
+    """A line that says how many finished runs have been measured; quick ones leave no trace."""
+    console = Console(stderr=True)
+    spoke = time.monotonic()
+    with console.status("") as status:
+
+        def tell(done: int, total: int) -> None:
+            nonlocal spoke
+            text = f"measured {done} of {total} runs"
+            status.update(text)
+            if not console.is_terminal and time.monotonic() - spoke >= PLAIN_SECONDS:
+                spoke = time.monotonic()
+                console.print(text, highlight=False)
+
+        yield tell
 
 
 class Together:

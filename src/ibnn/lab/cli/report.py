@@ -26,7 +26,9 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Make reports again from stored runs, without training."""
-    from ibnn.lab.report import find_reports, rebuild
+    from ibnn.lab.report import find_reports, rebuild, write_overview
 
-    for found in find_reports(folder):
-        typer.echo(f"report: {rebuild(found)}")
+    found = find_reports(folder)
+    for one in found:
+        typer.echo(f"report: {rebuild(one)}")
+    typer.echo(f"every claim: {write_overview(found[0].absolute().parent)}")

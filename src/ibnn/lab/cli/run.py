@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,9 +10,10 @@ import typer
 
 from ibnn.lab.cli.choices import prepare_folder, read_settings, typed
 from ibnn.lab.cli.errors import Debug, RunsFailedError, stoppable
+from ibnn.lab.experiments.registry import names
 
 if TYPE_CHECKING:
-    from ibnn.lab.experiments.experiment import Experiment, Settings
+    from ibnn.lab.experiments.everything import Job
     from ibnn.lab.runner import Outcome
 
 _KINDS: dict[str, type] = {
@@ -24,6 +26,7 @@ _KINDS: dict[str, type] = {
     "engine": str,
     "workers": int,
     "address": str,
+    "lam": str,
 }
 
 
@@ -37,7 +40,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def run(
-    experiment: Annotated[str, typer.Argument(help="Which: boundary.")],
+    experiment: Annotated[str, typer.Argument(help=f"{', '.join(names())}; or all.")],
     preset: Annotated[
         str | None,
         typer.Option(help="smoke (seconds), cpu (two cores, the default) or paper (in full)."),
@@ -51,6 +54,10 @@ def run(
     out: Annotated[Path | None, typer.Option(help="Folder of runs and reports.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Instead of the preset's number.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Instead of the preset's number.")] = None,
+    lam: Annotated[
+        str | None,
+        typer.Option(help="How lam is found: learnt (the default), frozen, picked, or a number."),
+    ] = None,
     engine: Annotated[
         str | None,
         typer.Option(help="inline, processes, ray, or together (many tiny networks as one)."),
@@ -60,12 +67,16 @@ def run(
     config: Annotated[
         Path | None, typer.Option(help="TOML file with any of these; options here come first.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would run, and how long it would take.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper and write its report (HTML, PNG, PDF, CSV).
 
-    Finished runs are kept and reused; a stopped command goes on where it was.
+    `all` runs every experiment on every dataset that is here. Finished runs are kept and
+    shared between experiments; a stopped command goes on where it was. `index.html` in the
+    output folder has every claim of all reports.
     """
     given = {
         "preset": preset,
@@ -77,33 +88,63 @@ def run(
         "engine": engine,
         "workers": workers,
         "address": address,
+        "lam": lam,
     }
     stored = read_settings(config, _KINDS)
     typed(stored, _KINDS, config)
     chosen: dict[str, Any] = stored | {k: v for k, v in given.items() if v is not None}
 
-    from ibnn.lab.experiments import ENGINES, Settings, execute, get
-    from ibnn.lab.report import write_report
+    from ibnn.lab.experiments import ENGINES, Settings
+    from ibnn.lab.experiments.everything import Job, jobs
+    from ibnn.lab.experiments.registry import get
 
-    which = get(experiment)
-    names = ("preset", "dataset", "seeds", "epochs")
-    settings = Settings(**{name: chosen[name] for name in names if name in chosen})
-    which.check(settings)
+    known = ("preset", "dataset", "seeds", "epochs", "lam")
+    settings = Settings(**{name: chosen[name] for name in known if name in chosen})
     if chosen.get("engine", ENGINES[0]) not in ENGINES:
         raise typer.BadParameter(
             f"engine is {chosen['engine']!r}, expected one of {', '.join(ENGINES)}"
         )
+    if experiment == "all":
+        work, left_out = jobs(settings, chosen.get("data"))
+        for line in left_out:
+            typer.echo(f"left out: {line}")
+    else:
+        work = [Job(get(experiment), settings)]
+    for job in work:
+        job.experiment.check(job.settings)
     root = Path(chosen.get("out", "results"))
     if dry_run:
-        return _tell_plan(which, settings, root)
-    from ibnn.lab.cli.progress import progress
+        from ibnn.lab.cli.plan import tell_plan
 
+        return tell_plan(work, root, chosen)
     prepare_folder(root)
-    used = chosen.get("engine") or which.engine
+    if len(work) > 1:
+        from ibnn.lab.cli.plan import tell_time
+
+        tell_time(work, root, chosen)
+    failed: list[str] = []
+    for job in work:
+        failed += _run(job, root, chosen)
+    from ibnn.lab.report import write_overview
+
+    typer.echo(f"every claim: {write_overview(root)}")
+    if failed:
+        raise RunsFailedError("; ".join(failed))
+    return None
+
+
+def _run(job: Job, root: Path, chosen: Mapping[str, Any]) -> list[str]:
+    """Train, measure and report; a line about runs that failed."""
+    from ibnn.lab.cli.progress import measuring, progress
+    from ibnn.lab.experiments import execute
+    from ibnn.lab.report import write_report
+
+    used = chosen.get("engine") or job.experiment.engine
+    typer.echo(job.title)
     with stoppable(), progress(used) as on_event:
         outcome = execute(
-            which,
-            settings,
+            job.experiment,
+            job.settings,
             root,
             engine=used,
             workers=chosen.get("workers"),
@@ -114,23 +155,10 @@ def run(
     typer.echo(str(outcome))
     _refuse_full_disk(outcome)
     if outcome.done or outcome.skipped:
-        with stoppable():
-            typer.echo(f"report: {write_report(which, settings, root)}")
-    if outcome.failed:
-        raise RunsFailedError(_failures(outcome, root))
-    return None
-
-
-def _tell_plan(experiment: Experiment, settings: Settings, root: Path) -> None:
-    from ibnn.lab.experiments import plan
-
-    finished, left = plan(experiment, settings, root)
-    for config in left:
-        typer.echo(f"{config.identity()}  {config.title()}, {config.epochs} epochs")
-    typer.echo(f"{len(left)} runs to train, {len(finished)} finished, in {root}")
-    typer.echo(
-        "Further runs may follow from these results." if left else "Nothing is left to train."
-    )
+        with stoppable(), measuring() as on_measure:
+            page = write_report(job.experiment, job.settings, root, chosen.get("data"), on_measure)
+        typer.echo(f"report: {page}")
+    return [_failures(outcome, root)] if outcome.failed else []
 
 
 def _failures(outcome: Outcome, root: Path) -> str:

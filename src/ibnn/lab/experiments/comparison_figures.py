@@ -9,7 +9,7 @@ from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from ibnn.lab.experiments.comparison import Comparison, Curves, Match
 from ibnn.lab.experiments.experiment import Run
@@ -51,8 +51,7 @@ def draw_comparison(
     _differences(bottom, comparison, marker)
     bottom.set_ylabel("implicit minus\nstandard, points")
     _set_axis(bottom, axis)
-    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=style.QUIET)
-    figure.get_layout_engine().set(rect=(0, 0.025, 1, 0.975))  # pyright: ignore
+    style.footnote(figure, note)
     return figure
 
 
@@ -70,12 +69,12 @@ def draw_lam(runs: Mapping[str, Sequence[Run]], note: str) -> Figure:
                 middle = [median(values) for values in zip(*paths, strict=False)]
                 axes.plot(range(1, len(middle) + 1), middle, color=colour, label=name)
         axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(f"layer {layer + 1}" if layers > 1 else "")
     panels[0].set_ylabel("λ")
     if len(runs) > 1:
         panels[-1].legend(loc="best", fontsize=7)
-    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=style.QUIET)
-    figure.get_layout_engine().set(rect=(0, 0.05, 1, 0.95))  # pyright: ignore
+    style.footnote(figure, note)
     return figure
 
 
@@ -114,13 +113,17 @@ def _draw_match(axes: Axes, match: Match, axis: Axis) -> None:
         va="bottom",
         transform=axes.get_yaxis_transform(),
     )
-    for x, colour in ((match.standard, style.STANDARD), (match.implicit, style.IMPLICIT)):
+    # one below the line, one above: they may stand at almost the same x
+    for x, colour, away in (
+        (match.standard, style.STANDARD, -15),
+        (match.implicit, style.IMPLICIT, 9),
+    ):
         if x is not None:
             axes.plot([x], [level], marker="o", markersize=7, mfc="none", mec=colour, mew=1.6)
             axes.annotate(
                 axis.write(x),
                 (x, level),
-                xytext=(0, -14),
+                xytext=(0, away),
                 textcoords="offset points",
                 ha="center",
                 fontsize=8,
@@ -148,4 +151,6 @@ def _set_axis(axes: Axes, axis: Axis) -> None:
         axes.xaxis.set_minor_locator(NullLocator())
     if axis.ticks is not None:
         axes.set_xticks(list(axis.ticks))
+    elif not axis.log:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: axis.write(x)))

@@ -38,8 +38,8 @@ def footnote(preset: Preset, runs: Sequence[Run]) -> str:
     """The instances, epochs and images used, to stand in a figure."""
     train, test = max(r.result.n_train for r in runs), max(r.result.n_test for r in runs)
     return (
-        f"median and 90 % band of the networks counted in the legend; {preset.epochs} epochs, "
-        f"{train:,} training and {test:,} test images"
+        f"{preset.epochs} epochs, {train:,} training and {test:,} test images; number of networks "
+        "in brackets"
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,18 +81,23 @@ def results(
 
 
 def collect(
-    experiment: Experiment, settings: Settings, root: str | os.PathLike[str]
+    experiment: Experiment,
+    settings: Settings,
+    root: str | os.PathLike[str],
+    data_root: str | os.PathLike[str] | None = None,
+    on_measure: Callable[[int, int], None] | None = None,
 ) -> tuple[list[Run], list[RunConfig]]:
-    """Every finished run with what is measured on it, and the configs of those missing."""
-    known = experiment.plan(settings, results(experiment, settings, root))
+    """Every finished run with what is measured on it, and the configs of those missing.
+
+    `on_measure` is told (runs measured so far, of how many).
+    """
+    finished, missing = plan(experiment, settings, root)
     runs: list[Run] = []
-    missing: list[RunConfig] = []
-    for config in {config.identity(): config for config in known}.values():
+    for number, config in enumerate(finished, 1):
         folder = RunFolder(root, config.identity())
-        if folder.status() == "finished":
-            runs.append(_measured(experiment, Run(config, folder.result(), folder, {})))
-        else:
-            missing.append(config)
+        runs.append(_measured(experiment, Run(config, folder.result(), folder, {}, data_root)))
+        if on_measure:
+            on_measure(number, len(finished))
     return runs, missing
 
 
@@ -106,4 +112,4 @@ def _measured(experiment: Experiment, run: Run) -> Run:
         values = experiment.measure(run)
         if values:
             files.write_json(file, {"version": experiment.measures, "values": values})
-    return Run(run.config, run.result, run.folder, values)
+    return replace(run, measured=values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from torch import nn
 
+    from ibnn.lab.data import Dataset
     from ibnn.lab.training import Metrics, Result, RunConfig, RunFolder
 
 Answer = Literal["yes", "no", "not decided"]
@@ -49,6 +51,14 @@ class Run:
     result: Result
     folder: RunFolder
     measured: Mapping[str, Any]
+    data_root: str | os.PathLike[str] | None = None  # where its dataset is
+
+    def dataset(self) -> Dataset:
+        """The examples it was trained and validated on."""
+        from ibnn.lab.data import load
+        from ibnn.lab.training import prepare
+
+        return prepare(self.config, load(self.config.dataset, self.data_root))
 
     def network(self) -> nn.Module:
         """The trained network."""

@@ -63,26 +63,34 @@ class Page:
 
 def render(page: Page, images: Mapping[str, bytes], csv_name: str) -> str:
     """The page as text, figures embedded."""
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("ibnn.lab.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     embedded = {
         name: "data:image/png;base64," + base64.b64encode(content).decode()
         for name, content in images.items()
         if name.endswith(".png")
     }
-    return environment.get_template("report.html.j2").render(
-        page=page,
-        findings=page.findings,
-        preset=page.experiment.preset(page.settings),
-        embedded=embedded,
-        files=[*images, csv_name],
-        csv_name=csv_name,
-        version=ibnn.__version__,
+    return (
+        templates()
+        .get_template("report.html.j2")
+        .render(
+            page=page,
+            findings=page.findings,
+            preset=page.experiment.preset(page.settings),
+            embedded=embedded,
+            files=[*images, csv_name],
+            csv_name=csv_name,
+            version=ibnn.__version__,
+        )
+    )
+
+
+def templates() -> jinja2.Environment:
+    """The templates of every page."""
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("ibnn.lab.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -65,6 +66,17 @@ def figure(columns: int = 1, rows: int = 1, *, width: float, height: float, **op
     made = Figure(figsize=(width, height), layout="constrained")
     axes = made.subplots(rows, columns, squeeze=False, **options)
     return made, list(axes.flat)
+
+
+def footnote(figure: Figure, text: str) -> None:
+    """Small quiet text below the panels, wrapped to the width of the figure."""
+    width, height = figure.get_size_inches()
+    lines = textwrap.wrap(text, int(width * 18))
+    figure.text(
+        0.99, 0.04 / height, "\n".join(lines), ha="right", va="bottom", fontsize=7, color=QUIET
+    )
+    below = (0.06 + 0.13 * len(lines)) / height
+    figure.set_layout_engine("constrained", rect=(0, below, 1, 1 - below))
 
 
 def greens(count: int) -> list[str]:

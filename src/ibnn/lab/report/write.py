@@ -6,7 +6,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from ibnn.lab.report.style import style
 
 ABOUT = "experiment.json"
 PAGE = "report.html"
+FINDINGS = "findings.json"
 VERSION = 1
 DOTS_PER_INCH = 160
 
@@ -34,9 +35,15 @@ def report_folder(experiment: Experiment, settings: Settings, root: str | os.Pat
     return Path(root) / (f"{name}-lam-{settings.lam}" if settings.lam else name)
 
 
-def write_report(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:
+def write_report(
+    experiment: Experiment,
+    settings: Settings,
+    root: str | os.PathLike[str],
+    data_root: str | os.PathLike[str] | None = None,
+    on_measure: Callable[[int, int], None] | None = None,
+) -> Path:
     """Write `<root>/<experiment>-<dataset>/report.html` and what belongs to it."""
-    runs, missing = collect(experiment, settings, root)
+    runs, missing = collect(experiment, settings, root, data_root, on_measure)
     if not runs:
         raise ReportError(f"no run of {experiment.name} is finished in {root}")
     with style():
@@ -57,8 +64,29 @@ def write_report(experiment: Experiment, settings: Settings, root: str | os.Path
     for name, content in images.items():
         files.write_bytes(folder / name, content)
     files.write_text(folder / f"{experiment.name}.csv", table)
+    files.write_json(folder / FINDINGS, _summary(page))
     files.write_text(folder / PAGE, html)
     return folder / PAGE
+
+
+def _summary(page: Page) -> dict[str, Any]:
+    """What an overview of several reports needs to know of this one."""
+    findings, experiment, settings = page.findings, page.experiment, page.settings
+    return {
+        "version": VERSION,
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "dataset": experiment.dataset(settings),
+        "preset": settings.preset,
+        "lam": settings.lam,
+        "headline": findings.headline,
+        "claims": [asdict(claim) for claim in findings.claims],
+        "figure": {"name": findings.pictures[0].name, "caption": findings.pictures[0].caption},
+        "reduced": list(experiment.preset(settings).reduced),
+        "runs": len(page.runs),
+        "missing": len(page.missing),
+        "seconds": sum(run.result.seconds for run in page.runs),
+    }
 
 
 def find_reports(folder: str | os.PathLike[str]) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from statistics import fmean
 
 from ibnn.lab.training import Metrics, RunConfig
@@ -38,10 +38,16 @@ class TimeLeft:
             left * typical.get(_shape(self._configs[name]), unseen)
             for name, left in self._left.items()
         ]
-        if not work:
-            return 0.0
-        # No run can be split: the longest one is a lower bound.
-        return max(max(work), sum(work) / self._workers)
+        return spread_over(work, self._workers)
+
+
+def spread_over(seconds: Sequence[float], workers: int) -> float:
+    """The time of several runs, some at a time; none can be split, so the longest is a bound.
+
+    >>> spread_over([1.0, 1.0, 4.0], 2)
+    4.0
+    """
+    return max(max(seconds), sum(seconds) / workers) if seconds else 0.0
 
 
 def duration(seconds: float) -> str:
