@@ -11,7 +11,7 @@ from torch import nn
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode and constant parameters inside; modes, flags and random state as before after.
+    """Evaluation mode and constant parameters inside; afterwards everything is as it was.
 
     Each module's mode and each parameter's flag is its own (a frozen batch norm in a training
     network stays one). Gradients are off inside; an attack turns them on where it takes one.

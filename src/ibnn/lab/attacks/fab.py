@@ -1,0 +1,121 @@
+"""FAB (Croce & Hein 2020): the smallest perturbation, by steps along the nearest boundary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.lab.attacks.attack import Attack, Attacked
+from ibnn.lab.attacks.ball import distance, per_row, random_point
+from ibnn.lab.attacks.hyperplane import to_hyperplane
+from ibnn.lab.attacks.settings import need_ball, need_count
+
+ALPHA = 0.1  # the most weight the original image gets in a step
+ETA = 1.05  # how far beyond the hyperplane
+BETA = 0.9  # share of the perturbation kept after the boundary was crossed
+HALVINGS = 10  # of the last segment, from the image to the best point found
+
+
+@dataclass(frozen=True)
+class FAB(Attack):
+    """Fast adaptive boundary attack, untargeted: no radius, it looks for the smallest one.
+
+    Each step linearises every class's lead over the true one, takes the nearest of those
+    hyperplanes, and goes to a mixture of the nearest points to it from the iterate and from the
+    original image. Unlike FMN it has no step length to tune, and on a linear model its first step
+    is exact; unlike DeepFool it keeps pulling back to the original. A bisection ends it.
+
+    Args:
+        restarts: the first starts at the image, others at a random point half as far from it as
+            the best found.
+    """
+
+    steps: int = 20
+    restarts: int = 1
+
+    uses_gradients: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        need_ball(self.norm)
+        need_count("steps", self.steps)
+        need_count("restarts", self.restarts)
+
+    @property
+    def name(self) -> str:
+        return f"fab-{self.norm}"
+
+    def _attack(
+        self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Attacked:
+        best = x.clone()
+        far = torch.full((len(x),), torch.inf, dtype=x.dtype, device=x.device)
+        queries = torch.zeros_like(y)
+        for restart in range(self.restarts):
+            images = self._near(x, far, generator) if restart else x
+            for _ in range(self.steps):
+                images = self._step(model, x, y, images)
+                wrong = model(images).argmax(1) != y
+                queries += 2
+                found = wrong & (distance(self.norm, images - x) < far)
+                best = torch.where(per_row(found, x), images, best)
+                far = torch.where(found, distance(self.norm, best - x), far)
+                images = torch.where(per_row(wrong, x), x + BETA * (images - x), images)
+        best = _bisect(model, x, y, best)
+        queries += HALVINGS
+        return Attacked(best, far < torch.inf, distance(self.norm, best - x), queries)
+
+    def _near(self, x: Tensor, far: Tensor, generator: torch.Generator) -> Tensor:
+        unit = random_point(self.norm, x, 1.0, generator) - x
+        radius = torch.where(far < torch.inf, far, 0.1) / 2
+        # random_point cut at the box, and a shorter move in the same direction stays inside it.
+        return x + per_row(radius.clamp_max(1), x) * unit
+
+    def _step(self, model: nn.Module, x: Tensor, y: Tensor, images: Tensor) -> Tensor:
+        lead, normal = _nearest(model, images, y, "l1" if self.norm == "linf" else "l2")
+        # The hyperplane, seen from each end: lead + <normal, d> = 0.
+        here = to_hyperplane(self.norm, images, normal, -lead)
+        shift = (normal * (x - images)).flatten(1).sum(1)
+        home = to_hyperplane(self.norm, x, normal, -lead - shift)
+        near, away = distance(self.norm, here), distance(self.norm, home)
+        alpha = (near / (near + away).clamp_min(1e-12)).clamp_max(ALPHA)
+        alpha = per_row(alpha, x)
+        mixed = (1 - alpha) * (images + ETA * here) + alpha * (x + ETA * home)
+        return mixed.clamp_(0, 1)
+
+
+def _nearest(model: nn.Module, images: Tensor, y: Tensor, dual: str) -> tuple[Tensor, Tensor]:
+    """The lead of the other class whose linearised boundary is nearest, and its gradient."""
+    with torch.enable_grad():
+        leaf = images.detach().requires_grad_()
+        logits = model(leaf)
+        leads = logits - logits.gather(1, y[:, None])
+        classes = range(logits.shape[1])
+        totals = leads.sum(0)
+        gradients = [
+            torch.autograd.grad(totals[k], leaf, retain_graph=k + 1 < len(classes))[0]
+            for k in classes
+        ]
+    normals = torch.stack(gradients, 1).nan_to_num_(0.0, 0.0, 0.0)
+    leads = leads.detach()
+    flat = normals.flatten(2)
+    size = flat.abs().sum(2) if dual == "l1" else torch.linalg.vector_norm(flat, dim=2)
+    away = (leads.abs() / size.clamp_min(1e-12)).scatter(1, y[:, None], torch.inf)
+    rows, chosen = torch.arange(len(images), device=images.device), away.argmin(1)
+    return leads[rows, chosen], normals[rows, chosen]
+
+
+def _bisect(model: nn.Module, x: Tensor, y: Tensor, found: Tensor) -> Tensor:
+    """The wrong point nearest to x on the segment, as far as halving finds one."""
+    low = torch.zeros(len(x), dtype=x.dtype, device=x.device)
+    high = torch.ones_like(low)
+    best = found
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        images = x + per_row(middle, x) * (found - x)
+        wrong = model(images).argmax(1) != y
+        best = torch.where(per_row(wrong, x), images, best)
+        high, low = torch.where(wrong, middle, high), torch.where(wrong, low, middle)
+    return best

@@ -1,0 +1,90 @@
+"""Controls without any knowledge of the model: uniform noise, and random search.
+
+What noise alone breaks is no merit of an attack; a model that random search beats and PGD does
+not has hidden its gradients.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.lab.attacks.attack import Attack, Attacked
+from ibnn.lab.attacks.ball import normal, project, random_point, steepest, uniform
+from ibnn.lab.attacks.best import Best
+from ibnn.lab.attacks.losses import margin, measure
+from ibnn.lab.attacks.settings import need_ball, need_count, need_eps
+
+
+@dataclass(frozen=True)
+class Noise(Attack):
+    """Points drawn uniformly from the ball; wrong if the model gets one of them wrong."""
+
+    eps: float
+    draws: int = 1
+
+    def __post_init__(self) -> None:
+        need_ball(self.norm)
+        need_eps(self.eps)
+        need_count("draws", self.draws)
+
+    @property
+    def name(self) -> str:
+        return f"noise-{self.norm}"
+
+    def _attack(
+        self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Attacked:
+        best = Best(x)
+        for _ in range(self.draws):
+            images = random_point(self.norm, x, self.eps, generator)
+            _offer(model, images, y, best)
+        return best.result(self.norm)
+
+
+@dataclass(frozen=True)
+class RandomSearch(Attack):
+    """Changes a random share of the pixels of the best point so far, keeps what lowers the margin.
+
+    In l_inf the pixels get a random corner of the ball, in l_2 a step in a random direction.
+    """
+
+    eps: float
+    queries: int = 200
+    share: float = 0.1
+
+    def __post_init__(self) -> None:
+        need_ball(self.norm)
+        need_eps(self.eps)
+        need_count("queries", self.queries)
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share is {self.share}, expected above 0 and at most 1")
+
+    @property
+    def name(self) -> str:
+        return f"random-search-{self.norm}"
+
+    def _attack(
+        self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Attacked:
+        best = Best(x)
+        for query in range(self.queries):
+            at = uniform(x, generator) < (self.share if query else 1.0)
+            images = torch.where(at, self._drawn(x, best.images, generator), best.images)
+            _offer(model, project(self.norm, x, images, self.eps), y, best)
+        return best.result(self.norm)
+
+    def _drawn(self, x: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:
+        if self.norm == "linf":
+            return x + self.eps * uniform(x, generator, -1, 1).sign()
+        return images + self.eps * steepest("l2", normal(x, generator))
+
+
+def _offer(model: nn.Module, images: Tensor, y: Tensor, best: Best) -> None:
+    """Ask about the images not yet wrong."""
+    rows = best.rows()
+    if len(rows):
+        logits, loss = measure(model, images[rows], y[rows], margin)
+        best.offer(rows, images[rows], loss, logits.argmax(1) != y[rows])

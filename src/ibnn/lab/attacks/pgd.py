@@ -1,0 +1,117 @@
+"""Projected gradient descent (Madry et al. 2018), in l_inf and l_2; one step of it is FGSM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.lab.attacks.attack import Attack, Attacked
+from ibnn.lab.attacks.ball import project, random_point, steepest
+from ibnn.lab.attacks.best import Best
+from ibnn.lab.attacks.losses import LOSSES, LossName, climb, measure
+from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_one_of
+
+
+@dataclass(frozen=True)
+class PGD(Attack):
+    """`x <- project(x + alpha * steepest(gradient of the loss))`, a few times.
+
+    Every iterate counts, not only the last: with the same seed more steps (of the same alpha) or
+    more restarts never find fewer images.
+
+    Args:
+        alpha: length of a step; eps / 4 when absent.
+        random_start: begin at a random point of the ball; without it restarts repeat each other.
+        early_stop: leave an image alone once it is wrong. Without it every step is taken, and
+            the wrong image of highest loss is returned: what a transfer attack needs.
+
+    >>> model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
+    >>> found = PGD(1.0)(model, torch.rand(3, 1, 2, 2), torch.tensor([0, 1, 0]))
+    >>> found.images.shape, found.success.dtype
+    (torch.Size([3, 1, 2, 2]), torch.bool)
+    """
+
+    eps: float
+    steps: int = 10
+    alpha: float | None = None
+    loss: LossName = "ce"
+    random_start: bool = True
+    restarts: int = 1
+    early_stop: bool = True
+
+    uses_gradients: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        need_ball(self.norm)
+        need_eps(self.eps)
+        need_count("steps", self.steps)
+        need_count("restarts", self.restarts)
+        need_one_of("loss", self.loss, LOSSES)
+        if self.alpha is not None and not self.alpha > 0:
+            raise ValueError(f"alpha is {self.alpha}, expected a step length above 0")
+
+    @property
+    def name(self) -> str:
+        loss = "" if self.loss == "ce" else f"-{self.loss}"
+        return f"pgd{loss}-{self.norm}"
+
+    def _start(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        return random_point(self.norm, x, self.eps, generator) if self.random_start else x
+
+    def _step(self, x: Tensor, images: Tensor, gradient: Tensor) -> Tensor:
+        alpha = self.eps / 4 if self.alpha is None else self.alpha
+        return project(self.norm, x, images + alpha * steepest(self.norm, gradient), self.eps)
+
+    def ascend(
+        self, model: nn.Module, x: Tensor, y: Tensor, *, generator: torch.Generator
+    ) -> Tensor:
+        """The images after the last step, whatever the model says of them on the way.
+
+        The inner loop of adversarial training: no judging, no choosing, the model's mode and
+        flags are the caller's (`frozen` saves gradients to parameters nobody asked for).
+        """
+        images = self._start(x, generator)
+        for _ in range(self.steps):
+            _, _, gradient = climb(model, images, y, LOSSES[self.loss])
+            images = self._step(x, images, gradient)
+        return images.detach()
+
+    def _attack(
+        self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
+    ) -> Attacked:
+        best = Best(x)
+        for _ in range(self.restarts):
+            # Drawn for all images, also those done with: the next restart must not depend on it.
+            start = self._start(x, generator)
+            rows = best.rows(not self.early_stop)
+            if not len(rows):
+                break
+            self._run(model, x, y, start, rows, best)
+        return best.result(self.norm)
+
+    def _run(
+        self, model: nn.Module, x: Tensor, y: Tensor, start: Tensor, rows: Tensor, best: Best
+    ) -> None:
+        loss = LOSSES[self.loss]
+        x, y, images = x[rows], y[rows], start[rows]
+        for _ in range(self.steps):
+            logits, values, gradient = climb(model, images, y, loss)
+            wrong = logits.argmax(1) != y
+            best.offer(rows, images, values, wrong)
+            if self.early_stop and wrong.any():
+                keep = ~wrong
+                rows, x, y = rows[keep], x[keep], y[keep]
+                images, gradient = images[keep], gradient[keep]
+                if not len(rows):
+                    return
+            images = self._step(x, images, gradient)
+        logits, values = measure(model, images, y, loss)
+        best.offer(rows, images, values, logits.argmax(1) != y)
+
+
+def fgsm(eps: float, **settings: object) -> PGD:
+    """One step of the whole radius from the image itself (Goodfellow et al. 2015)."""
+    return PGD(eps, **{"steps": 1, "alpha": eps or None, "random_start": False, **settings})
