@@ -13,6 +13,8 @@ _KNOWN: dict[str, tuple[str, str, str]] = {
     "learning-speed": ("learning_speed", "LearningSpeed", "validation accuracy by epoch"),
     "data-fraction": ("data_fraction", "DataFraction", "accuracy against the share of the data"),
     "expressivity": ("expressivity", "Expressivity", "accuracy against the number of parameters"),
+    "pgd": ("pgd", "Pgd", "accuracy under PGD, white box and transfer"),
+    "pixle": ("pixle", "PixleBars", "accuracy under Pixle, a black-box attack"),
     "memorization": ("memorization", "Memorization", "accuracy against wrong labels"),
 }
 

@@ -1,0 +1,96 @@
+"""The attack experiments from plan to report on digits: artefacts and arithmetic."""
+
+import csv
+import json
+from statistics import fmean
+
+import pytest
+import torch
+
+import ibnn
+from ibnn.lab.attacks import PGD
+from ibnn.lab.experiments import Settings, collect, execute, get
+from ibnn.lab.experiments.pgd import TRANSFER, WHITE_BOX, drop, sizes, under_attack
+from ibnn.lab.experiments.robustness import LEARNT, NEGATIVE, STANDARD, attacked_images, randomness
+from ibnn.lab.report import write_report
+
+SMOKE = Settings(preset="smoke", dataset="digits")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("robustness")
+    for name in ("pgd", "pixle"):
+        assert execute(get(name), SMOKE, folder, engine="inline").ok
+        write_report(get(name), SMOKE, folder)
+    return folder
+
+
+def test_three_kinds_of_networks_with_equal_seeds(root):
+    experiment = get("pgd")
+    groups = experiment.groups(SMOKE, collect(experiment, SMOKE, root)[0])
+    assert {name: sorted(runs) for name, runs in groups.items()} == {
+        STANDARD: [0, 1],
+        LEARNT: [0, 1],
+        NEGATIVE: [0, 1],
+    }
+    assert all(run.result.lam == [pytest.approx(-0.2)] for run in groups[NEGATIVE].values())
+
+
+def test_pgd_trains_nothing_that_learning_speed_has_not(root):
+    shared = {c.identity() for c in get("learning-speed").plan(SMOKE, {})}
+    attacked = {c.identity() for c in get("pgd").plan(SMOKE, {})}
+    assert shared < attacked
+    assert len(attacked - shared) == 2  # the two of negative lam
+    assert {c.identity() for c in get("pixle").plan(SMOKE, {})} == attacked
+
+
+def test_a_curve_begins_with_the_clean_accuracy_and_is_the_attack_it_says(root):
+    experiment = get("pgd")
+    groups = experiment.groups(SMOKE, collect(experiment, SMOKE, root)[0])
+    run = groups[NEGATIVE][1]
+    network, (x, y) = run.network().eval(), attacked_images(run)
+    with torch.no_grad():
+        assert run.measured[WHITE_BOX][0] == pytest.approx(
+            float((network(x).argmax(1) == y).double().mean())
+        )
+    eps = sizes("digits")
+    assert eps[0] == 0
+    assert eps[-1] == 0.1
+    assert len(eps) == 9
+    again = PGD(eps[4])(network, x, y, generator=randomness(run, "pgd"))
+    assert run.measured[WHITE_BOX][4] == pytest.approx(1 - float(again.success.double().mean()))
+    # the transfer curve is made with the twin's gradients and judged on the network itself
+    twin = PGD(eps[-1], early_stop=False)(
+        ibnn.standard(network), x, y, generator=randomness(run, "pgd")
+    )
+    assert len(run.measured[TRANSFER]) == 9
+    assert twin.images.shape == x.shape
+    assert TRANSFER not in groups[STANDARD][0].measured
+
+
+def test_means_and_drops_leave_the_clean_point_out(root):
+    experiment = get("pgd")
+    runs = experiment.groups(SMOKE, collect(experiment, SMOKE, root)[0])[STANDARD]
+    for seed, run in runs.items():
+        curve = run.measured[WHITE_BOX]
+        assert under_attack(runs)[seed] == pytest.approx(fmean(curve[1:]))
+        assert drop(runs)[seed] == pytest.approx(curve[0] - fmean(curve[1:]))
+
+
+@pytest.mark.parametrize(("name", "lines"), [("pgd", 9 * (2 + 2 * 4)), ("pixle", 6)])
+def test_every_point_is_in_the_csv_and_the_report_is_whole(root, name, lines):
+    folder = root / f"{name}-digits"
+    with (folder / f"{name}.csv").open() as file:
+        assert len(list(csv.DictReader(file))) == lines
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    claims = json.loads((folder / "findings.json").read_text())["claims"]
+    assert len(claims) == (4 if name == "pgd" else 2)
+    assert {claim["agrees"] for claim in claims} == {"not decided"}
+
+
+def test_pixle_never_helps_and_counts_its_queries(root):
+    experiment = get("pixle")
+    for run in collect(experiment, SMOKE, root)[0]:
+        assert run.measured["attacked"] <= run.measured["clean"]
+        assert run.measured["queries"] <= 51 * run.measured["clean"]  # 10 x 5 and the clean image
