@@ -150,3 +150,23 @@ def test_all_is_every_experiment_on_what_is_here(tmp_path):
 
     with pytest.raises(ExperimentError, match="no dataset of the paper is here"):
         jobs(Settings(preset="cpu"), tmp_path)
+
+
+def test_reports_are_exported_as_markdown_with_figures_and_data(root, tmp_path):
+    from ibnn.lab.report.export import export
+
+    pages = export(root, tmp_path)
+    assert pages[0] == tmp_path / "README.md"
+    assert len(pages) == 1 + len(NAMES)
+    for name in NAMES:
+        folder = tmp_path / f"{name}-digits"
+        assert {file.name for file in folder.iterdir()} == {
+            "README.md",
+            f"{name}.csv",
+            f"{name}.png",
+            "lam.png",
+        }
+        page = (folder / "README.md").read_text()
+        assert "| The paper says | Measured here | Agrees |" in page
+        assert page in {file.read_text() for file in pages[1:]}
+        assert f"({name}-digits/README.md)" in pages[0].read_text()

@@ -23,6 +23,9 @@ def report(
     folder: Annotated[
         Path, typer.Argument(help="A report's folder, or the --out folder: all reports in it.")
     ],
+    export: Annotated[
+        Path | None, typer.Option(help="Also write them here as Markdown, PNG and CSV.")
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Make reports again from stored runs, without training."""
@@ -31,4 +34,9 @@ def report(
     found = find_reports(folder)
     for one in found:
         typer.echo(f"report: {rebuild(one)}")
-    typer.echo(f"every claim: {write_overview(found[0].absolute().parent)}")
+    root = found[0].absolute().parent
+    typer.echo(f"every claim: {write_overview(root)}")
+    if export is not None:
+        from ibnn.lab.report.export import export as write_markdown
+
+        typer.echo(f"exported: {write_markdown(root, export)[0]}")

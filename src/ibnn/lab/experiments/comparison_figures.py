@@ -55,7 +55,7 @@ def draw_comparison(
     return figure
 
 
-def draw_lam(runs: Mapping[str, Sequence[Run]], note: str) -> Figure:
+def draw_lam(runs: Mapping[str, Sequence[Run]]) -> Figure:
     """lam over the epochs: one panel per layer, one line per group (its median), all runs pale."""
     layers = max((len(run.result.lam) for group in runs.values() for run in group), default=1)
     figure, panels = style.figure(layers, width=WIDTH, height=2.7, sharey=True)
@@ -74,7 +74,6 @@ def draw_lam(runs: Mapping[str, Sequence[Run]], note: str) -> Figure:
     panels[0].set_ylabel("λ")
     if len(runs) > 1:
         panels[-1].legend(loc="best", fontsize=7)
-    style.footnote(figure, note)
     return figure
 
 

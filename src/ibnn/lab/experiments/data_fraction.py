@@ -37,7 +37,7 @@ class DataFraction(Sweep):
             headline=_headline(comparison),
             pictures=[
                 Picture("data-fraction", figure, _CAPTION),
-                Picture("lam", draw_lam(lam, note), "λ while it is trained, by share of the data."),
+                Picture("lam", draw_lam(lam), "λ while it is trained, by share of the data."),
             ],
             claims=_claims(comparison),
             rows=words.point_rows(points, "share"),

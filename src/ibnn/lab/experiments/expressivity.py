@@ -37,7 +37,7 @@ class Expressivity(Sweep):
             headline=_headline(comparison, points),
             pictures=[
                 Picture("expressivity", draw_comparison(comparison, axis, note), _CAPTION),
-                Picture("lam", draw_lam(lam, note), "λ while it is trained, by channels."),
+                Picture("lam", draw_lam(lam), "λ while it is trained, by channels."),
             ],
             claims=_claims(comparison, points),
             rows=words.point_rows(points, "channels"),

@@ -48,7 +48,7 @@ class LearningSpeed(Sweep):
             headline=_headline(comparison, preset.epochs),
             pictures=[
                 Picture("learning-speed", figure, _CAPTION),
-                Picture("lam", draw_lam(learnt, note), "λ while it is trained, every network."),
+                Picture("lam", draw_lam(learnt), "λ while it is trained, every network."),
             ],
             claims=_claims(comparison, point, preset.epochs),
             rows=[row for group in (point.standard, point.implicit) for row in _rows(group)],

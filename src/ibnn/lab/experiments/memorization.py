@@ -38,7 +38,7 @@ class Memorization(Sweep):
             headline=_headline(points),
             pictures=[
                 Picture("memorization", draw_comparison(comparison, axis, note), _CAPTION),
-                Picture("lam", draw_lam(lam, note), "λ while it is trained, by wrong labels."),
+                Picture("lam", draw_lam(lam), "λ while it is trained, by wrong labels."),
             ],
             claims=_claims(comparison, points),
             rows=words.point_rows(points, "wrong_labels"),

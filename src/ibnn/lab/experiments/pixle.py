@@ -84,12 +84,12 @@ def _draw(groups: Groups, note: str) -> Figure:
     figure, (axes,) = style.figure(width=6.4, height=3.6)
     names = [name for name in groups if groups[name]]
     for place, name in enumerate(names):
-        for kind, alpha in (("clean", 0.3), ("attacked", 1.0)):
+        for kind, alpha, where in (("clean", 0.3, "bottom"), ("attacked", 1.0, "top")):
             found = whole_range([100 * run.measured[kind] for run in groups[name].values()])
             axes.bar(place, found.median, width=0.6, color=COLOURS[name], alpha=alpha)
             reach = [[found.median - found.low], [found.high - found.median]]
             axes.errorbar(place, found.median, yerr=reach, color=style.INK, capsize=4, lw=1)
-            axes.text(place + 0.34, found.median, f"{found.median:.1f}", va="center", fontsize=8)
+            axes.text(place + 0.34, found.median, f"{found.median:.1f}", va=where, fontsize=8)
     axes.set_xticks(range(len(names)), names)
     axes.grid(axis="x", visible=False)
     axes.set_ylabel("accuracy, %")

@@ -60,7 +60,7 @@ def chapters(root: str | os.PathLike[str]) -> list[Chapter]:
     for file in sorted(Path(root).glob(f"*/{FINDINGS}")):
         if (file.parent / ABOUT).is_file():
             findings = json.loads(file.read_text())
-            png = (file.parent / f"{findings['figure']['name']}.png").read_bytes()
+            png = (file.parent / f"{findings['pictures'][0]['name']}.png").read_bytes()
             picture = "data:image/png;base64," + base64.b64encode(png).decode()
             entry = Entry(file.parent.name, findings, picture)
             entries.setdefault(findings["experiment"], []).append(entry)
