@@ -284,3 +284,23 @@ def test_the_parents_options_work(options):
     ours.load_state_dict(theirs.state_dict(), strict=False)
     x = torch.randn(2, 2, 8, 8)
     assert torch.equal(ours(x), theirs(x))
+
+
+def test_how_a_layer_solves_can_be_changed_later():
+    layer = ibnn.Linear(5, 40, lam=-1.0, solver="gradient", on_failure="ignore", learn_lam=False)
+    x = torch.randn(3, 5)
+    layer(x)
+    assert layer.last_solve.converged == 1.0
+    layer.max_steps = 1
+    layer(x)
+    assert layer.last_solve.converged < 1.0
+    layer.on_failure = "raise"
+    with pytest.raises(ibnn.ConvergenceError):
+        layer(x)
+    layer.solver, layer.max_steps = "newton", None
+    layer(x)
+    assert layer.last_solve.converged == 1.0
+    with pytest.raises(ValueError, match="adjoint='backwards'"):
+        layer.adjoint = "backwards"
+    assert layer.adjoint == "implicit"  # what was refused is not kept
+    layer(x)

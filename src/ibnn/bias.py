@@ -19,6 +19,8 @@ from ibnn.theory import uniqueness_threshold
 # a learnt lam acts as at most this share of the threshold of uniqueness
 SHARE_OF_THRESHOLD = 0.95
 _SMALLEST_SLOPE = 1e-3
+# how a layer solves: may be changed at any time, see BiasMixin.__setattr__
+_HOW = frozenset(("sigma", "solver", "adjoint", "atol", "rtol", "max_steps", "on_failure"))
 
 
 class BiasChoices(TypedDict, total=False):
@@ -143,6 +145,19 @@ class BiasMixin(nn.Module):
             )
             for dtype in (torch.float32, torch.float64)
         )
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """A change of how the layer solves acts from the next forward on, or is refused."""
+        if name not in _HOW or "_methods" not in self.__dict__:
+            return super().__setattr__(name, value)
+        resolve: Any = {"sigma": resolve_sigma, "solver": solvers.resolve}.get(name)
+        before = getattr(self, name)
+        super().__setattr__(name, resolve(value) if resolve else value)
+        try:
+            self._write_methods()
+        except (TypeError, ValueError):
+            super().__setattr__(name, before)
+            raise
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
