@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.ball import distance, per_row, random_point
 from ibnn.lab.attacks.hyperplane import to_hyperplane
+from ibnn.lab.attacks.losses import slope
 from ibnn.lab.attacks.settings import need_ball, need_count
 
 ALPHA = 0.1  # the most weight the original image gets in a step
@@ -92,13 +93,8 @@ def _nearest(model: nn.Module, images: Tensor, y: Tensor, dual: str) -> tuple[Te
         leaf = images.detach().requires_grad_()
         logits = model(leaf)
         leads = logits - logits.gather(1, y[:, None])
-        classes = range(logits.shape[1])
         totals = leads.sum(0)
-        gradients = [
-            torch.autograd.grad(totals[k], leaf, retain_graph=k + 1 < len(classes))[0]
-            for k in classes
-        ]
-    normals = torch.stack(gradients, 1).nan_to_num_(0.0, 0.0, 0.0)
+        normals = torch.stack([slope(total, leaf, again=True) for total in totals], 1)
     leads = leads.detach()
     flat = normals.flatten(2)
     size = flat.abs().sum(2) if dual == "l1" else torch.linalg.vector_norm(flat, dim=2)

@@ -57,18 +57,26 @@ def targeted_dlr(target: Tensor) -> Loss:
 LOSSES: dict[str, Loss] = {"ce": cross_entropy, "margin": margin, "dlr": dlr}
 
 
-def climb(model: nn.Module, images: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
-    """Logits, loss and its gradient in the images, per image, by ordinary autograd.
+def slope(value: Tensor, leaf: Tensor, again: bool = False) -> Tensor:
+    """The gradient of a number in `leaf`, by ordinary autograd; `again`: another one will follow.
 
-    The graph ends here. A gradient that is no number (a broken model) is 0: the attack stands
-    still there instead of losing the image.
+    It is 0 where the value does not depend on the leaf (a model that answers with bare labels) or
+    where it is no number (a broken model): the attack stands still instead of losing the image.
     """
+    if not value.requires_grad:
+        return torch.zeros_like(leaf)
+    (found,) = torch.autograd.grad(value, leaf, retain_graph=again, allow_unused=True)
+    return torch.zeros_like(leaf) if found is None else found.nan_to_num(0.0, 0.0, 0.0)
+
+
+def climb(model: nn.Module, images: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor, Tensor]:
+    """Logits, loss and its gradient in the images, per image; the graph ends here."""
     with torch.enable_grad():
         leaf = images.detach().requires_grad_()
         logits = model(leaf)
         values = loss(logits, y)
-        (gradient,) = torch.autograd.grad(values.sum(), leaf)
-    return logits.detach(), values.detach(), gradient.nan_to_num_(0.0, 0.0, 0.0)
+        gradient = slope(values.sum(), leaf)
+    return logits.detach(), values.detach(), gradient
 
 
 def measure(model: nn.Module, images: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:

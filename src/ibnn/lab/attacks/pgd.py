@@ -56,7 +56,8 @@ class PGD(Attack):
     @property
     def name(self) -> str:
         loss = "" if self.loss == "ce" else f"-{self.loss}"
-        return f"pgd{loss}-{self.norm}"
+        kind = "fgsm" if self.steps == 1 and not self.random_start else "pgd"
+        return f"{kind}{loss}-{self.norm}"
 
     def _start(self, x: Tensor, generator: torch.Generator) -> Tensor:
         return random_point(self.norm, x, self.eps, generator) if self.random_start else x
