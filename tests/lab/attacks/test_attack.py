@@ -175,8 +175,11 @@ def test_no_radius_no_change(attack):
 
 def test_a_claim_of_success_is_checked():
     class Boasts(Attack):
-        name = "boasts"
         eps = 1.0
+
+        @property
+        def name(self) -> str:
+            return "boasts"
 
         def _attack(self, model, x, y, generator):
             yes = torch.ones_like(y, dtype=torch.bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -113,6 +113,6 @@ class PGD(Attack):
         best.offer(rows, images, values, logits.argmax(1) != y)
 
 
-def fgsm(eps: float, **settings: object) -> PGD:
+def fgsm(eps: float, **settings: Any) -> PGD:
     """One step of the whole radius from the image itself (Goodfellow et al. 2015)."""
     return PGD(eps, **{"steps": 1, "alpha": eps or None, "random_start": False, **settings})
