@@ -73,6 +73,13 @@ def train(
     n_train: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
     n_test: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
     validate_every: Annotated[int | None, typer.Option(help="Epochs.")] = None,
+    adversarial_eps: Annotated[
+        float | None, typer.Option(help="Train on images moved this far against the network.")
+    ] = None,
+    adversarial_steps: Annotated[
+        int | None, typer.Option(help="Gradient steps of that attack (10).")
+    ] = None,
+    adversarial_norm: Annotated[str | None, typer.Option(help="linf or l2.")] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
     ] = None,

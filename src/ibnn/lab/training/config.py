@@ -22,6 +22,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "coupling": ("space", "channels", "layer", "window"),
     "window_profile": ("box", "gaussian"),
     "dtype": ("float32", "float64"),
+    "adversarial_norm": ("linf", "l2"),
 }
 
 NEURON = (
@@ -102,6 +103,9 @@ class RunConfig:
     momentum: float = 0.9
     clip: float | None = 1.0  # largest norm of the gradient; None leaves it alone
     validate_every: int = 1  # epochs; the last one is always validated
+    adversarial_eps: float = 0.0  # train on images moved this far; 0 trains on them as they are
+    adversarial_steps: int = 10  # of projected gradient ascent, for each batch
+    adversarial_norm: str = "linf"
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -127,6 +131,8 @@ class RunConfig:
             words += [f"slope {self.slope:g}"] if self.slope != 10 else []
         words += [f"{100 * self.share:g} % of the data"] if self.share < 1 else []
         words += [f"{100 * self.label_noise:g} % wrong labels"] if self.label_noise else []
+        if self.adversarial_eps:
+            words.append(f"adversarial {self.adversarial_norm} {self.adversarial_eps:g}")
         return " ".join([*words, f"seed {self.seed}"])
 
     def replace(self, **changes: Any) -> RunConfig:
@@ -168,6 +174,8 @@ class RunConfig:
             unused |= set(NEURON)
         if self.coupling != "window":
             unused |= {"window", "window_profile", "window_std", "learn_window"}
+        if not self.adversarial_eps:
+            unused |= {"adversarial_steps", "adversarial_norm"}
         kept: dict[str, Any] = {"protocol": PROTOCOL}
         for field in fields(self):
             value = getattr(self, field.name)
@@ -181,7 +189,8 @@ class RunConfig:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}"
                 )
-        for name in ("layers", "channels", "hidden", "epochs", "batch_size", "validate_every"):
+        counts = ("layers", "channels", "hidden", "epochs", "batch_size", "validate_every")
+        for name in (*counts, "adversarial_steps"):
             _demand(getattr(self, name) >= 1, name, self, "at least 1")
         for name in ("n_train", "n_test", "max_steps"):
             _demand(
@@ -189,7 +198,7 @@ class RunConfig:
             )
         for name in ("lr_low", "lr_high", "slope"):
             _demand(getattr(self, name) > 0, name, self, "a positive number")
-        for name in ("warmup_epochs", "seed"):
+        for name in ("warmup_epochs", "seed", "adversarial_eps"):
             _demand(getattr(self, name) >= 0, name, self, "0 or more")
         _demand(self.clip is None or self.clip > 0, "clip", self, "a positive number or null")
         _demand(bool(self.dataset), "dataset", self, "a name")

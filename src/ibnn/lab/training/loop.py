@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ibnn.lab import data
 from ibnn.lab.models import implicit_layers
+from ibnn.lab.training.adversarial import harden
 from ibnn.lab.training.checkpoint import Checkpoint
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError, DivergedError
@@ -110,10 +111,11 @@ def _train(
             network.train()
             images, right, loss_sum = 0, 0, 0.0
             order = generator(config.seed, "order", index)
-            for x, y in data.batches(split.x_train, split.y_train, config.batch_size, order):
+            batches = data.batches(split.x_train, split.y_train, config.batch_size, order)
+            for batch, (x, y) in enumerate(batches):
                 if len(x) == 1 < len(split.x_train):
                     continue  # one example has no variance for batch normalisation
-                logits = network(x.to(dtype))
+                logits = network(harden(config, network, x.to(dtype), y, at=(index, batch)))
                 loss = loss_of(logits, y)
                 _demand_finite("training", loss.item(), network, f"{stage} epoch {epoch}", rate)
                 optimizer.zero_grad()
