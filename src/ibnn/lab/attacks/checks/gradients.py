@@ -1,0 +1,110 @@
+"""Checks of the input gradient itself: it is there, and it is the derivative of the forward pass."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from ibnn.lab.attacks.checks.check import Check, Subject, percent
+from ibnn.lab.attacks.losses import LOSSES, Loss
+from ibnn.lab.attacks.share import LEVEL, tail
+
+BLIND = 0.01  # share of images whose gradient may vanish
+IMAGES, DIRECTIONS = 8, 3
+STEP = 1e-5  # of the difference: the error of a float64 solve, 1e-12, becomes 1e-7
+AGREE = 1e-3  # of the gradient's length
+KINKS = 0.1  # share of differences that may straddle the kink of a ReLU
+
+
+def present(subject: Subject) -> Check:
+    """Share of images whose gradient is zero, or not a number."""
+    numbers = {"images": len(subject.few_x)}
+    passed, told = True, []
+    for name in ("ce", "margin"):
+        parts = [
+            _gradient(subject.model, x, y, LOSSES[name]).flatten(1)
+            for x, y in zip(
+                subject.few_x.split(subject.batch_size),
+                subject.few_y.split(subject.batch_size),
+                strict=True,
+            )
+        ]
+        gradient = torch.cat(parts)
+        bad = int((~gradient.isfinite()).any(1).sum())
+        zero = int((gradient == 0).all(1).sum())
+        numbers |= {f"{name} not finite": bad, f"{name} zero": zero}
+        numbers[f"{name} zero entries"] = float((gradient == 0).double().mean())
+        passed &= not bad and tail(zero, len(gradient), BLIND) >= LEVEL
+        told.append(f"{name}: {zero} zero and {bad} not finite")
+    sentence = f"of {len(subject.few_x)} gradients, {'; '.join(told)} "
+    return Check(
+        "gradients are there", passed, sentence + f"(zero: {percent(BLIND)} at most)", numbers
+    )
+
+
+def finite_differences(subject: Subject) -> Check:
+    """Input gradient of a margin against central differences, in a float64 copy."""
+    name = "gradient agrees with finite differences"
+    try:
+        model = copy.deepcopy(subject.model).double()
+        x, y = subject.few_x[:IMAGES].double(), subject.few_y[:IMAGES]
+        with torch.no_grad():
+            rivals = model(x).scatter(1, y[:, None], -torch.inf).argmax(1)
+    except RuntimeError as error:
+        return Check(name, None, f"the model does not run in float64: {error}")
+
+    def gap(logits: Tensor, y: Tensor) -> Tensor:
+        """To one fixed rival: smooth where the best rival changes."""
+        return (logits.gather(1, rivals[:, None]) - logits.gather(1, y[:, None])).squeeze(1)
+
+    gradient = _gradient(model, x, y, gap)
+    length = _norm(gradient)
+    generator = torch.Generator().manual_seed(subject.seed)
+    errors = []
+    for _ in range(DIRECTIONS):
+        random = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
+        # half along the gradient: a random direction alone is nearly orthogonal to it
+        direction = random / _norm(random) + gradient / length.clamp(min=1e-300)
+        direction = direction / _norm(direction)
+        with torch.no_grad():
+            there, back = (gap(model(x + step * direction), y) for step in (STEP, -STEP))
+        measured = (there - back) / (2 * STEP)
+        claimed = (gradient * direction).flatten(1).sum(1)
+        scale = torch.maximum(length.flatten(), measured.abs()).clamp(min=1e-12)
+        errors.append((measured - claimed).abs() / scale)
+    error = torch.cat(errors).nan_to_num(torch.inf)
+    disagree = float((error > AGREE).double().mean())
+    numbers = {
+        "pairs": len(error),
+        "median": _number(error.median()),
+        "worst": _number(error.max()),
+        "disagree": disagree,
+    }
+    return Check(
+        name,
+        disagree <= KINKS,
+        f"relative difference {float(error.median()):.1e} in the median and {float(error.max()):.1e} "
+        f"at worst over {len(error)} directions ({percent(disagree)} above {AGREE:g})",
+        numbers,
+    )
+
+
+def _gradient(model: nn.Module, x: Tensor, y: Tensor, loss: Loss) -> Tensor:
+    with torch.enable_grad():
+        leaf = x.detach().clone().requires_grad_()
+        value = loss(model(leaf), y).sum()
+        if not value.requires_grad:  # a forward pass that autograd cannot see
+            return torch.zeros_like(x)
+        (gradient,) = torch.autograd.grad(value, leaf, allow_unused=True)
+    return torch.zeros_like(x) if gradient is None else gradient
+
+
+def _norm(x: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim)), keepdim=True)
+
+
+def _number(value: Tensor) -> float | None:
+    """For JSON, which has no infinity."""
+    return float(value) if bool(value.isfinite()) else None
