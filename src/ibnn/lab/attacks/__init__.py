@@ -12,6 +12,9 @@ three libraries where they are installed.
 from ibnn.lab.attacks.apgd import APGD
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.ball import Norm
+from ibnn.lab.attacks.certificate import Certificate, certify
+from ibnn.lab.attacks.evaluate import evaluate
+from ibnn.lab.attacks.evaluation import Evaluation
 from ibnn.lab.attacks.fab import FAB
 from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.attacks.hopskipjump import HopSkipJump
@@ -28,6 +31,8 @@ __all__ = [
     "PGD",
     "Attack",
     "Attacked",
+    "Certificate",
+    "Evaluation",
     "HopSkipJump",
     "Noise",
     "Norm",
@@ -35,6 +40,8 @@ __all__ = [
     "RandomSearch",
     "Square",
     "Transfer",
+    "certify",
+    "evaluate",
     "fgsm",
     "frozen",
     "named",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -26,7 +27,7 @@ Progress = Callable[[str, int, int], None]
 
 
 class TwoLogits(nn.Module):
-    """A network whose single output is the logit of the second of two classes, as attacks see it."""
+    """A network with one output, the logit of the second of two classes, as attacks see it."""
 
     def __init__(self, network: nn.Module):
         super().__init__()
@@ -165,8 +166,6 @@ def _certified(
 
 def _distinct(rows: Sequence[Row]) -> list[Row]:
     """Two attacks of one name with other settings are numbered."""
-    from dataclasses import replace
-
     seen: dict[str, int] = {}
     named = []
     for row in rows:

@@ -1,4 +1,4 @@
-"""Shares of images: their intervals, and whether one attack is weaker than another beyond chance."""
+"""Shares of images: their intervals, and when one attack is weaker than another beyond chance."""
 
 from __future__ import annotations
 

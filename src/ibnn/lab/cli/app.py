@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ibnn.lab.bench.command import bench
-from ibnn.lab.cli import data, report, run, runs, train
+from ibnn.lab.cli import attack, data, report, run, runs, train
 from ibnn.lab.cli.errors import explain
 
 app = typer.Typer(
@@ -22,6 +22,7 @@ app = typer.Typer(
 )
 run.add_to(app)
 train.add_to(app)
+attack.add_to(app)
 data.add_to(app)
 runs.add_to(app)
 report.add_to(app)

@@ -51,9 +51,7 @@ def _listen(layer: Any, seen: list[tuple[float, float]]) -> None:
 
     def noted(y: Tensor) -> Tensor:
         z = solve(y)
-        lam, slope = (
-            value.detach().double() for value in (layer.effective_lam, layer.effective_slope)
-        )
+        lam, slope = layer.effective_lam.detach().double(), layer.effective_slope.detach().double()
         coupling = copy.deepcopy(layer.coupling).double()
         about = {"coupling": coupling, "sigma": layer.sigma}
         residual = ibnn.residual(z.double(), y.double(), lam, slope, **about).abs().max()

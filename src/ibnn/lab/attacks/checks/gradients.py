@@ -1,8 +1,9 @@
-"""Checks of the input gradient itself: it is there, and it is the derivative of the forward pass."""
+"""Checks of the input gradient: it is there, and it is the derivative of the forward pass."""
 
 from __future__ import annotations
 
 import copy
+import math
 
 import torch
 from torch import Tensor, nn
@@ -75,19 +76,19 @@ def finite_differences(subject: Subject) -> Check:
         scale = torch.maximum(length.flatten(), measured.abs()).clamp(min=1e-12)
         errors.append((measured - claimed).abs() / scale)
     error = torch.cat(errors).nan_to_num(torch.inf)
+    middle, worst = float(error.median()), float(error.max())
     disagree = float((error > AGREE).double().mean())
-    numbers = {
-        "pairs": len(error),
-        "median": _number(error.median()),
-        "worst": _number(error.max()),
-        "disagree": disagree,
-    }
     return Check(
         name,
         disagree <= KINKS,
-        f"relative difference {float(error.median()):.1e} in the median and {float(error.max()):.1e} "
-        f"at worst over {len(error)} directions ({percent(disagree)} above {AGREE:g})",
-        numbers,
+        f"relative difference {middle:.1e} in the median and {worst:.1e} at worst over "
+        f"{len(error)} directions ({percent(disagree)} above {AGREE:g})",
+        {
+            "pairs": len(error),
+            "median": _number(middle),
+            "worst": _number(worst),
+            "disagree": disagree,
+        },
     )
 
 
@@ -105,6 +106,6 @@ def _norm(x: Tensor) -> Tensor:
     return torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim)), keepdim=True)
 
 
-def _number(value: Tensor) -> float | None:
+def _number(value: float) -> float | None:
     """For JSON, which has no infinity."""
-    return float(value) if bool(value.isfinite()) else None
+    return value if math.isfinite(value) else None

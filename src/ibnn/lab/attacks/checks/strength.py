@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import pairwise
 
 from torch import Tensor
 
@@ -127,7 +128,7 @@ def _ordered(name: str, subject: Subject, broken: Mapping[str, Tensor], unit: st
     """Each attack of the list must be at least as strong as the one before it."""
     labels = list(broken)
     worst, pair = 1.0, ""
-    for small, large in zip(labels, labels[1:], strict=False):
+    for small, large in pairwise(labels):
         chance = weaker(broken[large], broken[small])
         if chance < worst:
             worst, pair = chance, f"{large} after {small}"
