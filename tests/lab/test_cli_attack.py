@@ -1,0 +1,106 @@
+"""`ibnn attack`: from a run folder to a table, checks, JSON and a figure, or to one line."""
+
+import pytest
+
+from ibnn.lab.attacks import Evaluation
+from ibnn.lab.cli import main
+from ibnn.lab.training import RunFolder, train
+from tests.lab.training.tiny import DIGITS, PLANE, images
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> RunFolder:
+    config = DIGITS.replace(neuron="standard", epochs=5, lr_high=0.1)
+    root = tmp_path_factory.mktemp("attacked")
+    train(config, root)
+    return RunFolder(root, config.identity())
+
+
+@pytest.fixture
+def call(capsys, tmp_path, monkeypatch):
+    """Run a command in an empty folder: (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+
+    def do(*words: object) -> tuple[int, str, str]:
+        with pytest.raises(SystemExit) as end:
+            main([str(word) for word in words])
+        out, err = capsys.readouterr()
+        assert isinstance(end.value.code, int)
+        return end.value.code, out, err
+
+    return do
+
+
+def test_help_has_an_example(call):
+    code, out, err = call("attack", "--help")
+    assert (code, err) == (0, "")
+    assert "Example: ibnn attack" in out
+
+
+def test_a_run_is_attacked_and_everything_is_kept(call, run, tmp_path):
+    quick = ("--eps", "0.1", "--attacks", "pgd,square", "--quick", "--images", "30")
+    code, out, err = call("attack", run.path, *quick, "--out", "found")
+    assert (code, err) == (0, "")
+    assert "digits UCN(1,2) standard seed 0" in out
+    for words in ("pgd-linf", "square-linf", "certified accuracy", "checks", "no check failed"):
+        assert words in out
+    kept = {path.name for path in (tmp_path / "found").iterdir()}
+    assert kept == {"evaluation.json", "evaluation.txt", "evaluation.png"}
+    found = Evaluation.from_json((tmp_path / "found" / "evaluation.json").read_text())
+    assert (found.images, found.eps, found.norm) == (30, 0.1, "linf")
+    assert (tmp_path / "found" / "evaluation.png").read_bytes().startswith(b"\x89PNG")
+    assert found.text() in out
+
+
+def test_results_go_into_the_run_unless_told_otherwise(call, run):
+    options = ("--norm", "l2", "--attacks", "pgd", "--no-checks", "--images", "10")
+    assert call("attack", run.path, "--eps", "0.5", *options)[0] == 0
+    assert (run.path / "attacks" / "l2-0.5" / "evaluation.txt").is_file()
+    assert RunFolder.at(run.path).status() == "finished"
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (("--eps", "0.1", "--attacks", "pdg"), "attacks is 'pdg', expected one of standard"),
+        (("--eps", "0.1", "--norm", "l1"), "norm is 'l1', expected one of linf, l2"),
+        (("--eps", "-1"), "eps is -1.0, expected a radius of 0 or more"),
+        (("--eps", "0.1", "--images", "0"), "--images"),
+        ((), "--eps"),
+    ],
+)
+def test_a_wrong_option_is_one_line(call, run, words, expected):
+    code, _, err = call("attack", run.path, *words)
+    assert code == 2
+    assert err.startswith("ibnn: ")
+    assert err.count("\n") == 1
+    assert expected in err
+
+
+def test_what_is_no_run_or_has_no_network_is_one_line(call, tmp_path):
+    code, _, err = call("attack", "nowhere", "--eps", "0.1")
+    assert code == 2
+    assert "nowhere is not a run folder, expected <root>/runs/<identity>" in err
+    folder = RunFolder(tmp_path, DIGITS.identity())
+    folder.path.mkdir(parents=True)
+    folder.config_file.write_text(DIGITS.to_json())
+    code, _, err = call("attack", folder.path, "--eps", "0.1")
+    assert code == 2
+    assert "has no checkpoint yet" in err
+
+
+def test_points_are_refused(call, tmp_path):
+    train(PLANE.replace(epochs=1), tmp_path)
+    path = RunFolder(tmp_path, PLANE.replace(epochs=1).identity()).path
+    code, _, err = call("attack", path, "--eps", "0.1")
+    assert code == 2
+    assert "arrows has points (shape (2,)), expected images in [0, 1]" in err
+
+
+def test_data_that_is_not_there_is_one_line(call, tmp_path):
+    config = DIGITS.replace(dataset="svhn-resplit", epochs=1, warmup_epochs=0, neuron="standard")
+    train(config, tmp_path, dataset=images())
+    path = RunFolder(tmp_path, config.identity()).path
+    code, _, err = call("attack", path, "--eps", "0.1", "--data", "empty")
+    assert code == 2
+    assert "svhn-resplit is not there" in err
