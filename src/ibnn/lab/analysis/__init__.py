@@ -1,0 +1,1 @@
+"""The paper's theory, measured on real layers and networks."""
