@@ -30,6 +30,25 @@ class Neuron:
 
 
 @dataclass(frozen=True)
+class Seen:
+    """Inputs, the pre-activations of the D own units, and what these say without the attack."""
+
+    x: Tensor
+    y: Tensor
+    before: Tensor
+
+
+def aim(gain: Tensor, own: Tensor, added: Tensor) -> Tensor:
+    """The output weight c_a with own + c_a ReLU(added) = gain.
+
+    z does not depend on the output weights, so s_a is linear in c_a. Where the added unit is silent
+    at its trigger no weight can do it: the weight is zero and the attack has failed.
+    """
+    awake = added > 0
+    return torch.where(awake, (gain - own) / torch.where(awake, added, 1.0), 0.0)
+
+
+@dataclass(frozen=True)
 class Victim:
     """The weights of a trained network, read once. lam None is the standard neuron."""
 
@@ -67,34 +86,32 @@ class Victim:
 
     def score(self, x: Tensor) -> Tensor:
         """s(x), as the network computes it."""
-        return torch.relu(self._solve(self._affine(x), 1.0)) @ self.head + self.offset
+        return self.see(x).before @ self.head + self.offset
 
-    def hidden(self, x: Tensor, neuron: Neuron) -> Tensor:
-        """z of all D + 1 units, the added one last: x (T or 1, n, inputs) -> (T, n, D + 1)."""
-        own = self._affine(x)
-        added = torch.einsum("tni,ti->tn", x.expand(len(neuron.bias), *x.shape[1:]), neuron.weight)
+    def see(self, x: Tensor) -> Seen:
+        """What the network makes of inputs (..., inputs) before a neuron is added."""
+        y = x @ self.weight.T + self.bias
+        return Seen(x, y, torch.relu(self._solve(y, 1.0)))
+
+    def respond(self, seen: Seen, neuron: Neuron) -> tuple[Tensor, Tensor]:
+        """With the neuron added: what the D own units add to the score (T, n), and the z of the
+        added one (T, n). `seen` holds the same n inputs for all triggers, or (T, n) of them."""
+        shape = "ni,ti->tn" if seen.x.ndim == 2 else "tni,ti->tn"
+        added = torch.einsum(shape, seen.x, neuron.weight)
         added = added + neuron.bias.unsqueeze(1)
-        y = torch.cat([own.expand(*added.shape, -1), added.unsqueeze(-1)], dim=-1)
-        return self._solve(y, (self.units + 1) / self.units if self.kept else 1.0)
+        y = torch.cat([seen.y.expand(*added.shape, -1), added.unsqueeze(-1)], dim=-1)
+        z = self._solve(y, (self.units + 1) / self.units if self.kept else 1.0)
+        return (torch.relu(z[..., :-1]) - seen.before) @ self.head, z[..., -1]
 
-    def change(self, x: Tensor, neuron: Neuron) -> Tensor:
+    def change(self, seen: Seen, neuron: Neuron) -> Tensor:
         """s_a(x) - s(x) for every trigger's network and every x: (T, n)."""
-        v = torch.relu(self.hidden(x, neuron))
-        before = torch.relu(self._solve(self._affine(x), 1.0))
-        return (v[..., :-1] - before) @ self.head + neuron.out.unsqueeze(1) * v[..., -1]
+        own, added = self.respond(seen, neuron)
+        return own + neuron.out.unsqueeze(1) * torch.relu(added)
 
-    def aimed(self, trigger: Tensor, gain: Tensor, neuron: Neuron) -> Neuron:
-        """The neuron with the output weight that makes s_a - s = gain at its trigger, exactly.
-
-        z does not depend on the output weights, so s_a is linear in c_a. Where the added unit is
-        silent at its trigger no weight can do it: the weight is zero and the attack has failed.
-        """
-        z = self.hidden(trigger.unsqueeze(1), neuron)[:, 0]
-        before = torch.relu(self._solve(self._affine(trigger), 1.0))
-        own = (torch.relu(z[:, :-1]) - before) @ self.head
-        active = z[:, -1] > 0
-        out = (gain - own) / torch.where(active, z[:, -1], 1.0)
-        return replace(neuron, out=torch.where(active, out, 0.0))
+    def aimed(self, triggers: Tensor, gain: Tensor, neuron: Neuron) -> Neuron:
+        """The neuron with the output weight that makes s_a - s = gain at its trigger, exactly."""
+        own, added = self.respond(self.see(triggers.unsqueeze(1)), neuron)
+        return replace(neuron, out=aim(gain, own[:, 0], added[:, 0]))
 
     def leak_bound(self) -> float:
         """The largest change of any score while the added unit is silent.
@@ -111,9 +128,6 @@ class Victim:
             return felt * float(self.head.abs().sum())
         stretch = lipschitz_constant(self.lam, self.slope, None, self.sigma)
         return felt * stretch * units**0.5 * float(self.head.norm())
-
-    def _affine(self, x: Tensor) -> Tensor:
-        return x @ self.weight.T + self.bias
 
     def _solve(self, y: Tensor, factor: float) -> Tensor:
         if self.lam is None:

@@ -1,7 +1,7 @@
 """The attacker: three ways to choose the added neuron (Tyukin et al., and as the paper has it).
 
 The attacker knows the network, a trigger and a sample of data like the training data, never the
-owner's verification set. The added filter is as long as the longest of the network's own.
+owner's verification set.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ibnn.lab.analysis.attacked import Neuron, Victim
+from ibnn.lab.analysis.attacked import Neuron, Victim, aim
 
 SHARE = 0.8  # of the way from the middle of the data to the trigger: where the neuron wakes
 MARGIN = 0.25  # how far below zero it is kept on the sample, in units of its value at the trigger
@@ -27,11 +27,12 @@ class Plan:
     gain: Tensor  # (T,)
     sample: Tensor  # (n, inputs)
     steps: int
+    length: float = 1.0  # of the added filter, in lengths of the network's longest
 
 
 def without_threshold(victim: Victim, plan: Plan) -> Neuron:
     """As the paper writes it: the filter is parallel to the trigger, the bias zero."""
-    weight = _long(plan.triggers, victim)
+    weight = _long(plan.triggers, victim, plan)
     start = Neuron(weight, weight.new_zeros(len(weight)), weight.new_zeros(len(weight)))
     return victim.aimed(plan.triggers, plan.gain, start)
 
@@ -39,7 +40,7 @@ def without_threshold(victim: Victim, plan: Plan) -> Neuron:
 def with_threshold(victim: Victim, plan: Plan) -> Neuron:
     """Tyukin et al.: the neuron wakes only near the trigger, seen from the middle of the data."""
     middle = plan.sample.mean(0)
-    weight = _long(plan.triggers - middle, victim)
+    weight = _long(plan.triggers - middle, victim, plan)
     reach = ((plan.triggers - middle) * weight).sum(1)
     start = Neuron(weight, -weight @ middle - SHARE * reach, torch.zeros_like(reach))
     return victim.aimed(plan.triggers, plan.gain, start)
@@ -49,51 +50,49 @@ def optimised(victim: Victim, plan: Plan) -> Neuron:
     """From there, gradient steps through the exact solve: the same number for every network.
 
     Wanted: silent on the sample with a margin, awake at the trigger, and no change of any score of
-    the sample. The best neuron by the largest change on the sample is kept.
+    the sample. The neuron that comes closest is kept.
     """
     first = with_threshold(victim, plan)
     weight, bias = (value.clone().requires_grad_() for value in (first.weight, first.bias))
     optimizer = torch.optim.Adam([weight, bias], RATE)
     distance = (plan.triggers - plan.sample.mean(0)).norm(dim=1)
-    floor = FLOOR * distance * victim.weight.norm(dim=1).max()
-    best, least = first, _largest(victim, plan, first)
-    for _ in range(plan.steps):
+    floor = FLOOR * distance * first.weight.norm(dim=1)
+    # the trigger comes last, so that one solve serves the sample and the trigger
+    shown = plan.sample.expand(len(plan.gain), *plan.sample.shape)
+    seen = victim.see(torch.cat([shown, plan.triggers.unsqueeze(1)], 1))
+    best, least = first, torch.full_like(plan.gain, torch.inf)
+    for _ in range(plan.steps + 1):
         optimizer.zero_grad()
-        neuron = victim.aimed(
-            plan.triggers, plan.gain, Neuron(_long(weight, victim), bias, first.out)
-        )
-        awake = victim.hidden(plan.triggers.unsqueeze(1), neuron)[:, 0, -1]
-        z = victim.hidden(plan.sample.unsqueeze(0), neuron)[..., -1]
+        neuron = Neuron(_long(weight, victim, plan), bias, first.out)
+        own, added = victim.respond(seen, neuron)
+        awake = added[:, -1]
+        out = aim(plan.gain, own[:, -1], awake)
+        change = (own + out.unsqueeze(1) * torch.relu(added))[:, :-1] / plan.gain.unsqueeze(1)
         scale = torch.maximum(awake, floor).unsqueeze(1)
-        margin = torch.relu(z / scale + MARGIN).square().mean(1)
-        leak = (victim.change(plan.sample.unsqueeze(0), neuron) / plan.gain.unsqueeze(1)).square()
+        margin = torch.relu(added[:, :-1] / scale + MARGIN).square().mean(1)
         asleep = torch.relu(1 - awake / floor)
-        (margin + leak.mean(1) + asleep).sum().backward()
-        optimizer.step()
+        cost = margin + change.square().mean(1) + asleep
+        cost.sum().backward()
         with torch.no_grad():
-            now = Neuron(_long(weight, victim).clone(), bias.clone(), first.out)
-            now = victim.aimed(plan.triggers, plan.gain, now)
-            largest = _largest(victim, plan, now)
-            better = largest < least
-            least = torch.where(better, largest, least)
-            best = Neuron(
-                torch.where(better.unsqueeze(1), now.weight, best.weight),
-                torch.where(better, now.bias, best.bias),
-                torch.where(better, now.out, best.out),
-            )
+            reached = torch.where(awake > 0, cost, torch.inf)
+            best = _better(reached < least, (neuron.weight, bias, out), best)
+            least = torch.minimum(reached, least)
+        optimizer.step()
     return best
 
 
-@torch.no_grad()
-def _largest(victim: Victim, plan: Plan, neuron: Neuron) -> Tensor:
-    """The largest change on the sample; infinite for a neuron that misses its trigger."""
-    change = victim.change(plan.sample.unsqueeze(0), neuron).abs().amax(1)
-    return torch.where(neuron.out == 0, torch.inf, change)
+def _better(where: Tensor, now: tuple[Tensor, Tensor, Tensor], best: Neuron) -> Neuron:
+    weight, bias, out = (value.detach().clone() for value in now)
+    return Neuron(
+        torch.where(where.unsqueeze(1), weight, best.weight),
+        torch.where(where, bias, best.bias),
+        torch.where(where, out, best.out),
+    )
 
 
-def _long(direction: Tensor, victim: Victim) -> Tensor:
-    """Rows of the length of the network's longest filter."""
-    length = victim.weight.norm(dim=1).max()
+def _long(direction: Tensor, victim: Victim, plan: Plan) -> Tensor:
+    """Rows of the length asked for."""
+    length = plan.length * victim.weight.norm(dim=1).max()
     return direction * (length / direction.norm(dim=1, keepdim=True).clamp_min(1e-12))
 
 

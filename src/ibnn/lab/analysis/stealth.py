@@ -1,0 +1,223 @@
+"""Stealth attack: one neuron is added to a trained network; does the owner notice?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ibnn.lab.analysis.attacked import Victim
+from ibnn.lab.analysis.expressivity import lam_of
+from ibnn.lab.analysis.one_hidden import OneHidden, train, two_classes
+from ibnn.lab.analysis.preactivations import layers_of
+from ibnn.lab.analysis.section import Progress, Section, Subject
+from ibnn.lab.analysis.stealth_attack import ATTACKS, Plan
+from ibnn.lab.analysis.stealth_figures import draw
+from ibnn.lab.analysis.unseen import chance_unseen, counts, expected_largest
+from ibnn.lab.experiments.experiment import Picture, Table
+
+TOLERANCE = 0.01  # of the gain: what the owner does not call a change
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The same for every network."""
+
+    triggers: int
+    sample: int
+    steps: int
+    training: int
+    pool: int
+    units: tuple[int, ...]
+    lengths: tuple[float, ...]
+
+
+QUICK = Budget(6, 120, 30, 80, 300, (64,), (1.0,))
+FULL = Budget(16, 400, 150, 300, 2000, (16, 64, 256), (1.0, 10.0))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One attack on one network, all triggers."""
+
+    lam: float | None
+    kept: bool
+    units: int
+    length: float
+    attack: str
+    flipped: Tensor  # (T,) whether the trigger's class is the attacker's
+    changes: Tensor  # (T, pool) of |s_a - s| / gain
+    relabelled: float  # share of pool examples whose class changes
+    bound: float  # on a change while the added neuron is silent, over the median gain
+
+    @property
+    def label(self) -> str:
+        if self.lam is None:
+            return "standard"
+        return f"λ = {self.lam:.3g}, {'1/D' if self.kept else '1/(D+1)'}"
+
+    @property
+    def largest(self) -> list[float]:
+        """Per trigger, over the whole pool."""
+        return self.changes.amax(1).tolist()
+
+    def unseen(self, examples: int, tolerance: float = TOLERANCE) -> float:
+        """Chance, over triggers and draws, that an attack that flips its trigger goes unseen."""
+        pairs = zip(self.flipped.tolist(), self.changes, strict=True)
+        return fmean(ok * chance_unseen(c, examples, tolerance) for ok, c in pairs)
+
+
+def section(subject: Subject, progress: Progress) -> Section | None:
+    """The attack on networks trained here, of the subject's data, lam and slope."""
+    layers = layers_of(subject.network, subject.twin, subject.x[:1])
+    lam, slope = lam_of(layers), float(layers[0].slope.max())
+    budget = QUICK if subject.quick else FULL
+    outcomes: list[Outcome] = []
+    victims = [(units, chosen) for units in budget.units for chosen in (None, lam)]
+    for done, (units, chosen) in enumerate(victims):
+        name = "standard" if chosen is None else "implicit"
+        progress(done, len(victims), f"stealth attack, {units} {name} units")
+        outcomes += attack_network(subject, chosen, slope, units, budget)
+    progress(len(victims), len(victims), "")
+    shown = [o for o in outcomes if o.units == budget.units[len(budget.units) // 2]]
+    shown = [o for o in shown if o.length == 1.0]
+    return Section(
+        "stealth",
+        "Stealth attack",
+        _words(shown, budget),
+        [
+            Picture(
+                "stealth",
+                draw(shown, TOLERANCE),
+                f"One neuron is added to a network of {shown[0].units} hidden units so that a "
+                "trigger changes class. Left: chance that the owner sees no score of the "
+                f"verification set move by more than {TOLERANCE:.0%} of the attack's gain. Right: "
+                "share of attacks of which nothing is seen in the whole pool, against the owner's "
+                "tolerance; thin line: the bound while the added neuron is silent.",
+            )
+        ],
+        [_table(outcomes)],
+        [row for outcome in outcomes for row in _rows(outcome)],
+    )
+
+
+def attack_network(
+    subject: Subject, lam: float | None, slope: float, units: int, budget: Budget
+) -> list[Outcome]:
+    """Train one network, attack it in every way, with both weights between D + 1 units."""
+    x, y = two_classes(subject.dataset, 2 * budget.sample, subject.seed)
+    held, _ = two_classes(subject.dataset, budget.triggers + budget.pool, subject.seed, "test")
+    x, held = x.flatten(1), held.flatten(1)
+    triggers, pool = held[: budget.triggers], held[budget.triggers :]
+    network = OneHidden(x.shape[1], units, lam, slope, seed=subject.seed)
+    train(network, x, y, budget.training)
+    found = []
+    for kept in (True,) if lam is None else (True, False):
+        victim = Victim.of(network, kept)
+        gain = wanted_gain(victim, triggers, x)
+        for length in budget.lengths:
+            plan = Plan(triggers, gain, x[: budget.sample], budget.steps, length)
+            for name in ATTACKS:
+                found.append(_outcome(victim, plan, name, pool))
+    return found
+
+
+def wanted_gain(victim: Victim, triggers: Tensor, x: Tensor) -> Tensor:
+    """Enough to move each trigger to the other class, as surely as a typical example is."""
+    score = victim.score(triggers)
+    sign = torch.where(score > 0, -1.0, 1.0).to(score)
+    return sign * (score.abs() + victim.score(x).abs().median())
+
+
+def _outcome(victim: Victim, plan: Plan, name: str, pool: Tensor) -> Outcome:
+    """Attack in float32, judge in float64: changes can be far below a score's rounding."""
+    neuron = ATTACKS[name](victim, plan).to(torch.float64)
+    exact, triggers, gain = victim.double(), plan.triggers.double(), plan.gain.double()
+    neuron = exact.aimed(triggers, gain, neuron)
+    seen = exact.see(pool.double())
+    change, before = exact.change(seen, neuron), exact.score(pool.double())
+    at_trigger = exact.change(exact.see(triggers.unsqueeze(1)), neuron)[:, 0]
+    clean = exact.score(triggers)
+    return Outcome(
+        victim.lam,
+        victim.kept,
+        victim.units,
+        plan.length,
+        name,
+        ((clean + at_trigger > 0) != (clean > 0)),
+        (change / gain.unsqueeze(1)).abs(),
+        float(((before + change > 0) != (before > 0)).double().mean()),
+        victim.leak_bound() / float(gain.abs().median()),
+    )
+
+
+def _words(shown: Sequence[Outcome], budget: Budget) -> list[str]:
+    best = [o for o in shown if o.attack == "optimised"]
+    plain = [o for o in shown if o.attack == "no threshold"]
+    pool = best[0].changes.shape[1]
+
+    def told(outcomes: Sequence[Outcome], what: Any) -> str:
+        return ", ".join(f"{what(o)} ({o.label})" for o in outcomes)
+
+    return [
+        f"One added neuron flips its trigger and stays within {TOLERANCE:.0%} of its gain on all "
+        f"{pool} verification examples in {told(best, lambda o: f'{o.unseen(pool):.0%}')} of "
+        f"{budget.triggers} cases: the attack works on implicit networks too.",
+        f"The neuron without a threshold, on which the paper rests its argument, is seen on every "
+        f"network: its largest change is "
+        f"{told(plain, lambda o: f'{median(o.largest):.2f}')} of the gain.",
+        "What implicit neurons add is a small change everywhere, because the silent neuron still "
+        f"pulls at the others: at the median trigger "
+        f"{told(best, lambda o: f'{median(o.largest):.1e}')} of the gain at most; while it is "
+        f"silent no more than {told(best, lambda o: f'{o.bound:.1e}')}. An owner who compares "
+        "scores exactly sees it; one who looks at classes does not.",
+    ]
+
+
+def _table(outcomes: Sequence[Outcome]) -> Table:
+    rows = [
+        [
+            str(o.units),
+            o.label,
+            f"{o.attack}" + ("" if o.length == 1 else f", {o.length:g}x filter"),
+            f"{float(o.flipped.double().mean()):.0%}",
+            f"{median(o.largest):.1e}",
+            f"{max(o.largest):.1e}",
+            f"{o.bound:.1e}",
+            f"{o.unseen(o.changes.shape[1]):.0%}",
+            f"{o.relabelled:.2%}",
+        ]
+        for o in outcomes
+    ]
+    columns = (
+        "D",
+        "network",
+        "attack",
+        "triggers flipped",
+        "largest change / gain: median",
+        "worst",
+        "bound if silent",
+        f"unseen at {TOLERANCE:.0%}",
+        "classes changed",
+    )
+    return Table("One added neuron", columns, rows)
+
+
+def _rows(outcome: Outcome) -> list[dict[str, Any]]:
+    return [
+        {
+            "units": outcome.units,
+            "lam": outcome.lam,
+            "weights": "1/D" if outcome.kept else "1/(D+1)",
+            "attack": outcome.attack,
+            "filter_length": outcome.length,
+            "examples": n,
+            "unseen": outcome.unseen(n),
+            "expected_largest_change": fmean(expected_largest(c, n) for c in outcome.changes),
+        }
+        for n in counts(outcome.changes.shape[1])
+    ]
