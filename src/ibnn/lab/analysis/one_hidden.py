@@ -34,9 +34,9 @@ class OneHidden(nn.Module):
             torch.manual_seed(seed)
             self.hidden = nn.Linear(inputs, units)
             self.head = nn.Linear(units, 1)
-        if lam is not None:
-            standard, self.hidden = self.hidden, ibnn.Linear(inputs, units, lam=lam, **options)
-            self.hidden.load_state_dict(standard.state_dict(), strict=False)
+            if lam is not None:  # the weights of the standard network of this seed
+                standard, self.hidden = self.hidden, ibnn.Linear(inputs, units, lam=lam, **options)
+                self.hidden.load_state_dict(standard.state_dict(), strict=False)
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(torch.relu(self.hidden(x.flatten(1)))).squeeze(1)

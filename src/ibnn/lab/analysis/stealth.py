@@ -166,16 +166,27 @@ def _words(shown: Sequence[Outcome], budget: Budget) -> list[str]:
     return [
         f"One added neuron flips its trigger and stays within {TOLERANCE:.0%} of its gain on all "
         f"{pool} verification examples in {told(best, lambda o: f'{o.unseen(pool):.0%}')} of "
-        f"{budget.triggers} cases: the attack works on implicit networks too.",
-        f"The neuron without a threshold, on which the paper rests its argument, is seen on every "
-        f"network: its largest change is "
-        f"{told(plain, lambda o: f'{median(o.largest):.2f}')} of the gain.",
+        f"{budget.triggers} cases: {_verdict([o.unseen(pool) for o in best])}.",
+        "The neuron without a threshold, on which the paper rests its argument, changes scores of "
+        "the verification set by up to "
+        f"{told(plain, lambda o: f'{median(o.largest):.2f}')} of the gain (median over triggers): "
+        "it would be no stealth attack on a standard network either.",
         "What implicit neurons add is a small change everywhere, because the silent neuron still "
         f"pulls at the others: at the median trigger "
         f"{told(best, lambda o: f'{median(o.largest):.1e}')} of the gain at most; while it is "
         f"silent no more than {told(best, lambda o: f'{o.bound:.1e}')}. An owner who compares "
-        "scores exactly sees it; one who looks at classes does not.",
+        "scores exactly sees that; classes of verification examples change for "
+        f"{told(best, lambda o: f'{o.relabelled:.2%}')}.",
     ]
+
+
+def _verdict(unseen: Sequence[float]) -> str:
+    standard, *implicit = unseen
+    if max(implicit) >= 0.5:
+        return "the attack works on implicit networks too"
+    if max(implicit) < 0.5 * standard:
+        return "the implicit networks resist better than the standard one, with this budget"
+    return "it mostly fails, whichever the neuron, with this budget"
 
 
 def _table(outcomes: Sequence[Outcome]) -> Table:

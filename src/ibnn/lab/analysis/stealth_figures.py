@@ -29,7 +29,10 @@ def draw(outcomes: Sequence[Outcome], tolerance: float) -> Figure:
     figure, (left, right) = style.figure(2, width=9.6, height=4.1, sharey=True)
     for outcome in outcomes:
         line, width, _ = LINES[outcome.attack]
-        look = {"ls": line, "lw": width, "color": _colour(outcome)}
+        # lines coincide where the neuron makes no difference: the standard one lies broad below
+        broad = 3.0 if outcome.lam is None else 0.0
+        alpha = 0.4 if outcome.lam is None else 1.0
+        look = {"ls": line, "lw": width + broad, "color": _colour(outcome), "alpha": alpha}
         n = counts(outcome.changes.shape[1])
         left.plot(n, [100 * outcome.unseen(k, tolerance) for k in n], **look)
         grid = np.logspace(-5, 0.3, 200)
