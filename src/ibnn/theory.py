@@ -1,11 +1,15 @@
-"""Closed formulas about the neuron: thresholds of uniqueness, Lipschitz constants, margins."""
+"""Closed formulas about the neuron: thresholds of uniqueness, Lipschitz constants, margins.
+
+Each is checked against brute force, and where the paper's own is looser the page `docs/theory.md`
+says by how much.
+"""
 
 import math
 
 from torch import Tensor
 
 from ibnn import sigma as sigmas
-from ibnn.coupling import Coupling
+from ibnn.coupling import Coupling, Dense
 from ibnn.sigma import Sigma
 
 
@@ -33,13 +37,55 @@ def uniqueness_threshold(
     return 1 / steepest if isinstance(steepest, Tensor) or steepest else math.inf
 
 
-def paper_threshold(slope: float | Tensor = 10.0) -> float | Tensor:
-    """The paper's 1 / max(4A, 2K) = 1 / (2 slope), for any normalised coupling.
+def energy_constants(slope: float = 10.0, sigma: str | Sigma = "tanh") -> tuple[float, float]:
+    """The paper's A and K: S(x) <= A x^2 and S''(x) <= K, with S the primitive of sigma(slope x).
+
+    K is the steepest slope of sigma; integrating it twice gives A = K / 2, which no smaller A
+    replaces where sigma is steepest at 0, as every built-in one is.
+
+    >>> energy_constants(10.0)
+    (5.0, 10.0)
+    """
+    steepest = slope * sigmas.resolve(sigma).slope_bound
+    return steepest / 2, steepest
+
+
+def paper_threshold(
+    slope: float = 10.0, coupling: Coupling | None = None, sigma: str | Sigma = "tanh"
+) -> float:
+    """The paper's 1 / max(4A, 2K): 1 / (2 slope) for every built-in sigma, whatever the weights.
+
+    Its weights are normalised; for `Dense` ones that are not, A and K count times the largest row
+    sum, as its proof does.
 
     >>> paper_threshold(10.0)
     0.05
     """
-    return 1 / (2 * slope)
+    growth, curvature = energy_constants(slope, sigma)
+    rows = _largest_row_sum(coupling)
+    return 1 / (rows * max(4 * growth, 2 * curvature)) if rows else math.inf
+
+
+def jacobian_range(
+    lam: float, slope: float = 10.0, coupling: Coupling | None = None, sigma: str | Sigma = "tanh"
+) -> tuple[float, float]:
+    """Between which numbers every eigenvalue of K_inf = J^-1 lies, at any z: from 1 / (1 - lam / T)
+    to 1 for lam <= 0, from 1 to 1 / (1 - lam / T) up to the threshold T.
+
+    So lam < 0 only ever compresses, 0 < lam < T only ever stretches; the mean of a row keeps its
+    size either way.
+
+    >>> jacobian_range(-0.1)
+    (0.5, 1.0)
+    >>> jacobian_range(0.05)
+    (1.0, 2.0)
+    """
+    threshold = uniqueness_threshold(slope, coupling, sigma)
+    share = lam / (threshold.item() if isinstance(threshold, Tensor) else threshold)
+    if share >= 1:
+        return -math.inf, math.inf
+    other = 1 / (1 - share)
+    return min(1.0, other), max(1.0, other)
 
 
 def lipschitz_constant(
@@ -51,11 +97,24 @@ def lipschitz_constant(
     >>> lipschitz_constant(0.05)
     2.0
     """
-    if lam <= 0:
-        return 1.0
-    threshold = uniqueness_threshold(slope, coupling, sigma)
-    share = lam / (threshold.item() if isinstance(threshold, Tensor) else threshold)
-    return 1 / (1 - share) if share < 1 else math.inf
+    return jacobian_range(lam, slope, coupling, sigma)[1]
+
+
+def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> float:
+    """How far |z - y| can be: |lam| sqrt((D^2 - 1) / (3D)) for uniform weights, for any other
+    normalised ones the paper's |lam| sqrt(D).
+
+    B is then made of D wins and losses against each other unit, at most 1/D each; their squares sum
+    to most when there is a strict order, where B_i = (2i - D - 1) / D.
+
+    >>> largest_move(-0.1, 1)
+    0.0
+    >>> round(largest_move(-0.1, 10_000), 3)  # the paper's: 10
+    5.774
+    """
+    if coupling is None or coupling.kernel == "uniform":
+        return abs(lam) * math.sqrt((units**2 - 1) / (3 * units))
+    return abs(lam) * _largest_row_sum(coupling) * math.sqrt(units)
 
 
 def transferred_margin(margin: float, lam: float, units: int) -> float:
@@ -66,3 +125,19 @@ def transferred_margin(margin: float, lam: float, units: int) -> float:
     0.6
     """
     return margin - 2 * abs(lam) * math.sqrt(units)
+
+
+def sharper_margin(margin: float, lam: float, units: int, coupling: Coupling | None = None) -> float:
+    """As `transferred_margin`, by how far units really move: M - 2 `largest_move`.
+
+    >>> round(sharper_margin(1.0, -0.1, 4), 3)
+    0.776
+    """
+    return margin - 2 * largest_move(lam, units, coupling)
+
+
+def _largest_row_sum(coupling: Coupling | None) -> float:
+    """1 for normalised weights; only a matrix given by a user is anything else."""
+    if not isinstance(coupling, Dense):
+        return 1.0
+    return float(coupling.weight().detach().sum(1).amax())

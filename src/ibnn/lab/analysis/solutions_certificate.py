@@ -1,0 +1,117 @@
+"""What can be proven about a solution after it was found: stable here, unique everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+import ibnn
+from ibnn import sigma as sigmas
+from ibnn.lab.analysis.lanczos import extreme_eigenvalues, groups
+from ibnn.lab.analysis.operator import BiasOperator
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Per row. Numbers are eigenvalues of J; `error` is how far Lanczos can be off."""
+
+    smallest: Tensor  # at the solution: above 0, it is a strict minimum of the energy
+    everywhere: Tensor  # a bound from below wherever a solution can be: above 0, it is the only one
+    error: Tensor
+
+    @property
+    def stable(self) -> Tensor:
+        """The solution is a strict minimum, hence isolated and smooth in y."""
+        return self.smallest > self.error
+
+    @property
+    def unique(self) -> Tensor:
+        """No other solution exists for this input."""
+        return self.everywhere > self.error
+
+
+class Nearest(ibnn.Sigma):
+    """A sigma as steep as `base` can be once every argument has moved by up to `gap`.
+
+    The identity up to the gap and `base` beyond: its slope at x is the largest of base's slopes
+    within gap of x, as long as these fall away from 0.
+    """
+
+    def __init__(self, base: ibnn.Sigma, gap: float) -> None:
+        self.base, self.gap = base, gap
+        self.name = f"{base.name} within {gap:.3g}"
+        self.slope_bound, self.bound = base.slope_bound, base.bound + gap
+
+    def value(self, x: Tensor) -> Tensor:
+        near = x.clamp(-self.gap, self.gap)
+        return near + self.base.value(x - near)
+
+    def derivative(self, x: Tensor, order: int) -> Tensor:
+        if order != 1:
+            return super().derivative(x, order)
+        return self.base.derivative((x.abs() - self.gap).clamp(min=0), 1)
+
+
+def certify(
+    y: Tensor,
+    z: Tensor,
+    lam: float | Tensor,
+    slope: float | Tensor = 10.0,
+    *,
+    coupling: ibnn.Coupling | None = None,
+    sigma: str | ibnn.Sigma = "tanh",
+    generator: torch.Generator | None = None,
+) -> Certificate:
+    """Certificates of solutions z of y, both of any shape, by rows (the weights normalised).
+
+    |B| <= 1, so every solution lies in the box |z - y| <= lam, where two units are never nearer
+    than their y less 2 lam. J with the steepest slopes that leaves is a bound for all of them, and
+    the energy is strictly convex on the box where that J is positive: then there is one solution,
+    also for a lam above the threshold.
+
+    >>> y = torch.tensor([-1.0, 1.0], dtype=torch.float64)  # far apart: each hardly hears the other
+    >>> certify(y, ibnn.implicit_bias(y, 0.2), 0.2).unique  # the threshold is 0.1
+    tensor([True])
+    """
+    generator = generator or torch.Generator().manual_seed(0)
+    chosen = sigmas.resolve(sigma)
+    at_solution = BiasOperator(z, lam, slope, coupling=coupling, sigma=chosen)
+    smallest, error = smallest_eigenvalue(at_solution, generator)
+    positive = at_solution.lam > 0
+    if chosen.name not in sigmas.names() or not bool(positive.any()):
+        # for lam <= 0 the energy is convex whatever z; of a sigma of the user's own too little
+        # is known
+        everywhere = torch.where(positive, -torch.inf, torch.ones_like(smallest))
+        return Certificate(smallest, everywhere, error)
+    reach = 2 * float((torch.as_tensor(lam) * torch.as_tensor(slope)).max()) * chosen.bound
+    steepest = BiasOperator(y, lam, slope, coupling=coupling, sigma=Nearest(chosen, reach))
+    everywhere, more = smallest_eigenvalue(steepest, generator)
+    return Certificate(smallest, everywhere, torch.maximum(error, more))
+
+
+def smallest_eigenvalue(
+    operator: BiasOperator, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """The smallest eigenvalue of J of each row, and how far it can be off.
+
+    J keeps the direction (1, ..., 1) as it is; Lanczos looks at the others.
+    """
+    ones = torch.ones(operator.rows, dtype=operator.z.dtype)
+    if operator.units == 1:
+        return ones, torch.zeros_like(ones)
+    low, error = [], []
+    for part in groups(operator.rows, operator.units):
+        own = operator.select(part)
+        found = extreme_eigenvalues(
+            own.jacobian,
+            own.rows,
+            own.units,
+            generator=generator,
+            dtype=own.z.dtype,
+            without_mean=True,
+        )
+        low.append(found.low.clamp(max=1))
+        error.append(found.error)
+    return torch.cat(low), torch.cat(error)

@@ -1,0 +1,207 @@
+"""Above the threshold: every solution that many starts lead to, and how stable each one is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import ibnn
+from ibnn.lab.analysis.operator import BiasOperator
+from ibnn.lab.analysis.solutions_certificate import smallest_eigenvalue
+
+DENSE_NEWTON_UNITS = 256  # unstable solutions are looked for with matrices, up to here
+
+
+@dataclass(frozen=True)
+class Solutions:
+    """The distinct solutions of one row, by energy, lowest first."""
+
+    values: Tensor  # (solutions, *units)
+    energies: Tensor
+    smallest: Tensor  # eigenvalue of J: positive at a minimum, negative at a saddle
+    found_by: Sequence[str]  # the kind of start that came first to each
+    starts: int  # how many were tried
+    converged: int  # how many of them led to a solution
+
+    @property
+    def stable(self) -> Tensor:
+        """Which are minima of the energy."""
+        return self.smallest > 0
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def find_solutions(
+    y: Tensor,
+    lam: float,
+    slope: float = 10.0,
+    coupling: ibnn.Coupling | None = None,
+    sigma: str | ibnn.Sigma = "tanh",
+    *,
+    starts: int = 64,
+    generator: torch.Generator | None = None,
+    separation: float = 1e-6,
+) -> Solutions:
+    """The distinct solutions z of one row y (of the coupling's units), as far as starts find them.
+
+    Starts: y itself; units pushed apart as they are ordered, and the other way round; `starts`
+    random ones (in the box |z - y| <= lam that holds every solution, and in random orders);
+    solutions followed in lam, up from 0 and down from 3 lam; and points between minima, from which
+    Newton's method without descent finds saddles. More starts may find more.
+
+    >>> y = torch.zeros(2, dtype=torch.float64)
+    >>> found = find_solutions(y, 0.15)  # threshold 0.1: apart either way, or balanced between
+    >>> len(found), found.stable.tolist()
+    (3, [True, True, False])
+    """
+    if not isinstance(starts, int) or starts < 0:
+        raise ValueError(f"starts must be a non-negative int, got {starts!r}")
+    if not math.isfinite(lam):
+        raise ValueError(f"lam must be finite, got {lam!r}")
+    y = y.detach().double()
+    generator = generator or torch.Generator().manual_seed(0)
+    settings: dict[str, Any] = {"slope": slope, "coupling": coupling, "sigma": sigma}
+    kinds, points = _starts(y, lam, starts, generator)
+    for name, lams in (("up", (0.0, lam)), ("down", (3 * lam, lam))):
+        path = follow(y, torch.linspace(*lams, 25, dtype=torch.float64), **settings)
+        kinds.append(name)
+        points = torch.cat([points, path[-1:]])
+    values, good = _settle(y, lam, points, settings)
+    kept = _distinct(values, good, separation)
+    minima = values[kept]
+    if y.numel() <= DENSE_NEWTON_UNITS and len(minima) > 1:
+        between = _between(minima, starts)
+        saddles, fine = _newton(y, lam, between, settings)
+        kinds += ["between"] * len(between)
+        values, good = torch.cat([values, saddles]), torch.cat([good, fine])
+        kept = _distinct(values, good, separation)
+    return _describe(y, lam, values, kept, kinds, int(good.sum()), settings, generator)
+
+
+def follow(
+    y: Tensor, lams: Tensor, start: Tensor | None = None, **settings: Any
+) -> Tensor:
+    """The solution as lam goes through `lams`, each step from the one before: (steps, *units)."""
+    z = y if start is None else start
+    path = []
+    for lam in lams.tolist():
+        z = ibnn.solve(y, lam, start=z, on_failure="ignore", **settings).value
+        path.append(z)
+    return torch.stack(path)
+
+
+def sweep(inputs: Tensor, lam: float, start: Tensor | None = None, **settings: Any) -> Tensor:
+    """The solution as the input goes through `inputs`, (steps, *units), each from the one before."""
+    z = inputs[0] if start is None else start
+    path = []
+    for y in inputs:
+        z = ibnn.solve(y, lam, start=z, on_failure="ignore", **settings).value
+        path.append(z)
+    return torch.stack(path)
+
+
+def _starts(
+    y: Tensor, lam: float, count: int, generator: torch.Generator
+) -> tuple[list[str], Tensor]:
+    flat = y.reshape(-1)
+    ranks = flat.argsort().argsort().double()
+    units = flat.numel()
+
+    def pushed(order: Tensor) -> Tensor:
+        """The solution of a sigma that is a step, if it has this order."""
+        return flat + lam * (2 * order + 1 - units) / units
+
+    kinds, points = ["input", "sorted", "reversed"], [flat, pushed(ranks)]
+    points.append(pushed(units - 1 - ranks))
+    for number in range(count):
+        noise = 2 * torch.rand(units, generator=generator, dtype=torch.float64) - 1
+        kinds.append("random")
+        if number % 2:
+            points.append(flat + lam * noise)
+        else:
+            points.append(pushed((flat + 2 * lam * noise).argsort().argsort().double()))
+    return kinds, torch.stack(points).reshape(-1, *y.shape)
+
+
+def _settle(
+    y: Tensor, lam: float, starts: Tensor, settings: dict[str, Any]
+) -> tuple[Tensor, Tensor]:
+    """Down the energy from every start at once."""
+    target = y.expand_as(starts)
+    found = ibnn.solve(
+        target, lam, start=starts, on_failure="ignore", max_steps=200, **settings
+    )
+    return found.value, _solved(found.value, y, lam, settings)
+
+
+def _solved(z: Tensor, y: Tensor, lam: float, settings: dict[str, Any]) -> Tensor:
+    left = ibnn.residual(z, y.expand_as(z), lam, **settings).reshape(len(z), -1)
+    scale = 1 + y.abs().max() + abs(lam)
+    return left.abs().amax(-1) <= 1e-9 * scale
+
+
+def _between(minima: Tensor, most: int) -> Tensor:
+    """Points halfway between minima, nearest pairs first."""
+    flat = minima.reshape(len(minima), -1)
+    first, second = torch.triu_indices(len(flat), len(flat), 1)
+    nearest = (flat[first] - flat[second]).norm(dim=-1).argsort()[: max(1, most)]
+    return (minima[first[nearest]] + minima[second[nearest]]) / 2
+
+
+def _newton(
+    y: Tensor, lam: float, z: Tensor, settings: dict[str, Any], steps: int = 60
+) -> tuple[Tensor, Tensor]:
+    """Newton's method that goes to any solution nearby, minimum or saddle."""
+    target = y.expand_as(z)
+    for _ in range(steps):
+        residual = ibnn.residual(z, target, lam, **settings)
+        operator = BiasOperator(z, lam, **settings)
+        step = torch.linalg.lstsq(
+            operator.dense_jacobian(), operator.flatten(residual).unsqueeze(-1)
+        ).solution.reshape(z.shape)
+        # a singular J asks for any length: no unit needs to go farther than the box is wide
+        size = step.reshape(len(step), -1).abs().amax(-1).clamp_min(1e-300)
+        limit = (abs(lam) / size).clamp(max=1)
+        z = z - step * limit.reshape(-1, *[1] * y.ndim)
+    return z, _solved(z, y, lam, settings)
+
+
+def _distinct(values: Tensor, good: Tensor, separation: float) -> list[int]:
+    """The first of each group of equal solutions."""
+    flat = values.reshape(len(values), -1)
+    kept: list[int] = []
+    for number in good.nonzero().squeeze(-1).tolist():
+        if kept and bool(((flat[kept] - flat[number]).abs().amax(-1) <= separation).any()):
+            continue
+        kept.append(number)
+    return kept
+
+
+def _describe(
+    y: Tensor,
+    lam: float,
+    values: Tensor,
+    kept: list[int],
+    kinds: list[str],
+    converged: int,
+    settings: dict[str, Any],
+    generator: torch.Generator,
+) -> Solutions:
+    chosen = values[kept]
+    energies = ibnn.energy(chosen, y.expand_as(chosen), lam, **settings)
+    smallest, _ = smallest_eigenvalue(BiasOperator(chosen, lam, **settings), generator)
+    order = energies.argsort(stable=True)
+    return Solutions(
+        chosen[order],
+        energies[order],
+        smallest[order],
+        tuple(kinds[kept[i]] for i in order.tolist()),
+        len(kinds),
+        converged,
+    )
