@@ -127,7 +127,9 @@ def transferred_margin(margin: float, lam: float, units: int) -> float:
     return margin - 2 * abs(lam) * math.sqrt(units)
 
 
-def sharper_margin(margin: float, lam: float, units: int, coupling: Coupling | None = None) -> float:
+def sharper_margin(
+    margin: float, lam: float, units: int, coupling: Coupling | None = None
+) -> float:
     """As `transferred_margin`, by how far units really move: M - 2 `largest_move`.
 
     >>> round(sharper_margin(1.0, -0.1, 4), 3)

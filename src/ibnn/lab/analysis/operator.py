@@ -48,9 +48,7 @@ class BiasOperator:
         self._rows, self.z, self.lam, self._slope = rows, z, lam, slope
         self._scaled, self._strength = z * slope.unsqueeze(-1), lam * slope
         chosen = method.read(self._how)
-        system = ops.system(
-            self._scaled, self._strength, slope, self._weight, rows.units, chosen
-        )
+        system = ops.system(self._scaled, self._strength, slope, self._weight, rows.units, chosen)
         self._jacobian, _ = system.linearised(self._scaled)
 
     @property
@@ -63,9 +61,18 @@ class BiasOperator:
         """D: the units of each."""
         return self.z.shape[1]
 
+    @property
+    def unit_shape(self) -> tuple[int, ...]:
+        """The shape of a row before it was flattened."""
+        return self._rows.units
+
     def flatten(self, x: Tensor) -> Tensor:
         """A tensor of z's own shape as (rows, units)."""
         return self._rows.flatten(x)
+
+    def restore(self, flat: Tensor) -> Tensor:
+        """The inverse of `flatten`, for all rows."""
+        return self._rows.restore(flat)
 
     def select(self, index: Tensor | slice) -> BiasOperator:
         """The operator of some of the rows."""

@@ -15,6 +15,8 @@ from ibnn.lab.analysis.operator import BiasOperator
 from ibnn.lab.analysis.solutions_certificate import smallest_eigenvalue
 
 DENSE_NEWTON_UNITS = 256  # unstable solutions are looked for with matrices, up to here
+FOLLOWED = 16  # steps in lam
+MOST_BETWEEN = 16  # starts between minima: each step of each is a matrix
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,15 @@ def find_solutions(
     generator = generator or torch.Generator().manual_seed(0)
     settings: dict[str, Any] = {"slope": slope, "coupling": coupling, "sigma": sigma}
     kinds, points = _starts(y, lam, starts, generator)
-    for name, lams in (("up", (0.0, lam)), ("down", (3 * lam, lam))):
-        path = follow(y, torch.linspace(*lams, 25, dtype=torch.float64), **settings)
-        kinds.append(name)
-        points = torch.cat([points, path[-1:]])
+    ways = [torch.linspace(a, lam, FOLLOWED, dtype=torch.float64) for a in (0.0, 3 * lam)]
+    inputs = y.expand(FOLLOWED, 2, *y.shape)
+    followed = follow(inputs, torch.stack(ways, 1), inputs[0], **settings)[-1]
+    kinds, points = [*kinds, "up", "down"], torch.cat([points, followed])
     values, good = _settle(y, lam, points, settings)
     kept = _distinct(values, good, separation)
     minima = values[kept]
     if y.numel() <= DENSE_NEWTON_UNITS and len(minima) > 1:
-        between = _between(minima, starts)
+        between = _between(minima, min(starts, MOST_BETWEEN))
         saddles, fine = _newton(y, lam, between, settings)
         kinds += ["between"] * len(between)
         values, good = torch.cat([values, saddles]), torch.cat([good, fine])
@@ -85,23 +87,18 @@ def find_solutions(
 
 
 def follow(
-    y: Tensor, lams: Tensor, start: Tensor | None = None, **settings: Any
+    inputs: Tensor, lams: Tensor, start: Tensor, noise: float = 0.0, **settings: Any
 ) -> Tensor:
-    """The solution as lam goes through `lams`, each step from the one before: (steps, *units)."""
-    z = y if start is None else start
-    path = []
-    for lam in lams.tolist():
-        z = ibnn.solve(y, lam, start=z, on_failure="ignore", **settings).value
-        path.append(z)
-    return torch.stack(path)
+    """Solutions along tracks of inputs (steps, tracks, *units) and lams (steps, tracks).
 
-
-def sweep(inputs: Tensor, lam: float, start: Tensor | None = None, **settings: Any) -> Tensor:
-    """The solution as the input goes through `inputs`, (steps, *units), each from the one before."""
-    z = inputs[0] if start is None else start
-    path = []
-    for y in inputs:
-        z = ibnn.solve(y, lam, start=z, on_failure="ignore", **settings).value
+    Each step starts where the one before ended (the first from `start`), moved by `noise` at random
+    so that no saddle holds it.
+    """
+    generator = torch.Generator().manual_seed(0)
+    z, path = start, []
+    for y, lam in zip(inputs, lams, strict=True):
+        moved = z + noise * torch.randn(z.shape, generator=generator, dtype=z.dtype)
+        z = ibnn.solve(y, lam, start=moved, on_failure="ignore", **settings).value
         path.append(z)
     return torch.stack(path)
 
@@ -134,9 +131,7 @@ def _settle(
 ) -> tuple[Tensor, Tensor]:
     """Down the energy from every start at once."""
     target = y.expand_as(starts)
-    found = ibnn.solve(
-        target, lam, start=starts, on_failure="ignore", max_steps=200, **settings
-    )
+    found = ibnn.solve(target, lam, start=starts, on_failure="ignore", max_steps=200, **settings)
     return found.value, _solved(found.value, y, lam, settings)
 
 
@@ -155,20 +150,20 @@ def _between(minima: Tensor, most: int) -> Tensor:
 
 
 def _newton(
-    y: Tensor, lam: float, z: Tensor, settings: dict[str, Any], steps: int = 60
+    y: Tensor, lam: float, z: Tensor, settings: dict[str, Any], steps: int = 40
 ) -> tuple[Tensor, Tensor]:
     """Newton's method that goes to any solution nearby, minimum or saddle."""
     target = y.expand_as(z)
     for _ in range(steps):
+        if bool(_solved(z, y, lam, settings).all()):
+            break
         residual = ibnn.residual(z, target, lam, **settings)
         operator = BiasOperator(z, lam, **settings)
-        step = torch.linalg.lstsq(
-            operator.dense_jacobian(), operator.flatten(residual).unsqueeze(-1)
-        ).solution.reshape(z.shape)
+        step = torch.linalg.solve_ex(operator.dense_jacobian(), operator.flatten(residual))[0]
         # a singular J asks for any length: no unit needs to go farther than the box is wide
-        size = step.reshape(len(step), -1).abs().amax(-1).clamp_min(1e-300)
-        limit = (abs(lam) / size).clamp(max=1)
-        z = z - step * limit.reshape(-1, *[1] * y.ndim)
+        size = step.abs().amax(-1, keepdim=True).nan_to_num(torch.inf).clamp_min(1e-300)
+        step = torch.where(size.isfinite(), step * (abs(lam) / size).clamp(max=1), 0)
+        z = z - step.reshape(z.shape)
     return z, _solved(z, y, lam, settings)
 
 
