@@ -32,10 +32,14 @@ class Ratios:
         """The values that are numbers (infinite where only the twin is at rest)."""
         return self.values[~self.values.isnan()]
 
-    def holding(self, slack: float = 1e-9) -> float:
-        """Share of the examples for which the inequality holds."""
+    def holds(self) -> Tensor:
+        """For which examples the inequality holds, up to rounding."""
         known = self.known()
-        return float((known <= 1 + slack).double().mean()) if len(known) else float("nan")
+        return known <= 1 + (1e-9 if known.dtype == torch.float64 else 1e-5)
+
+    def share(self) -> float:
+        """For how many, as a share."""
+        return float(self.holds().double().mean()) if len(self.known()) else float("nan")
 
 
 def directions(x: Tensor, generator: torch.Generator) -> Mapping[str, Tensor]:

@@ -159,7 +159,7 @@ def _inequality_table(ratios: Sequence[Ratios]) -> Table:
                 ratio.what,
                 ratio.where,
                 ratio.direction,
-                percent(ratio.holding()),
+                percent(ratio.share()),
                 f"{float(known.median()):.3f}",
                 f"{float(known.max()):.3f}",
                 str(len(known)),
@@ -229,7 +229,7 @@ def _words(states, spectra, ratios, norms, chains) -> list[str]:
         known = torch.cat([r.known() for r in ratios if r.what == what])
         if not len(known):
             continue
-        holds = float((known <= 1 + 1e-9).double().mean())
+        holds = float(torch.cat([r.holds() for r in ratios if r.what == what]).double().mean())
         text.append(
             f"The paper's inequality for {_named(what)} holds in {percent(holds)} of "
             f"{len(known):,} cases; the largest ratio is {float(known.max()):.2f}."

@@ -31,7 +31,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     shares = SHARES[1::2] if subject.quick else SHARES
     searched = SEARCHED[1::2] if subject.quick else SEARCHED
     total = len(shares) + len(searched) + 2
-    states = capture(subject.network, subject.twin, subject.x[:16].double())
+    states = capture(subject.network, subject.twin, subject.x[:16])
     first = states[0]
     rows = _rows(first)
     certificates = []

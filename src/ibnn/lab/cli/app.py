@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from ibnn.lab.bench.command import bench
-from ibnn.lab.cli import attack, data, report, run, runs, train
+from ibnn.lab.cli import analyze, attack, convert, data, report, run, runs, train
 from ibnn.lab.cli.errors import explain
 
 app = typer.Typer(
@@ -23,6 +23,8 @@ app = typer.Typer(
 run.add_to(app)
 train.add_to(app)
 attack.add_to(app)
+convert.add_to(app)
+analyze.add_to(app)
 data.add_to(app)
 runs.add_to(app)
 report.add_to(app)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from typing import Any
 import ibnn
 from ibnn.lab import files
 from ibnn.lab.experiments.registry import names
-from ibnn.lab.report.page import templates
+from ibnn.lab.report.output import embedded, template
 from ibnn.lab.report.write import ABOUT, FINDINGS, PAGE, ReportError
 
 OVERVIEW = "index.html"
@@ -48,8 +47,9 @@ def write_overview(root: str | os.PathLike[str]) -> Path:
     if not found:
         raise ReportError(f"{root} has no report: no folder in it has a {FINDINGS}")
     page = Path(root) / OVERVIEW
-    template = templates().get_template("overview.html.j2")
-    text = template.render(chapters=found, page_name=PAGE, version=ibnn.__version__)
+    text = template("overview.html.j2").render(
+        chapters=found, page_name=PAGE, version=ibnn.__version__
+    )
     files.write_text(page, text)
     return page
 
@@ -60,8 +60,8 @@ def chapters(root: str | os.PathLike[str]) -> list[Chapter]:
     for file in sorted(Path(root).glob(f"*/{FINDINGS}")):
         if (file.parent / ABOUT).is_file():
             findings = json.loads(file.read_text())
-            png = (file.parent / f"{findings['pictures'][0]['name']}.png").read_bytes()
-            picture = "data:image/png;base64," + base64.b64encode(png).decode()
+            name = f"{findings['pictures'][0]['name']}.png"
+            picture = embedded({name: (file.parent / name).read_bytes()})[name]
             entry = Entry(file.parent.name, findings, picture)
             entries.setdefault(findings["experiment"], []).append(entry)
     order = [name for name in names() if name in entries]

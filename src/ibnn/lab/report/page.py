@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import jinja2
-
 import ibnn
 from ibnn.lab.experiments.experiment import Experiment, Findings, Run, Settings
+from ibnn.lab.report.output import embedded, template
 from ibnn.lab.training import RunConfig
 
 
@@ -63,34 +61,14 @@ class Page:
 
 def render(page: Page, images: Mapping[str, bytes], csv_name: str) -> str:
     """The page as text, figures embedded."""
-    embedded = {
-        name: "data:image/png;base64," + base64.b64encode(content).decode()
-        for name, content in images.items()
-        if name.endswith(".png")
-    }
-    return (
-        templates()
-        .get_template("report.html.j2")
-        .render(
-            page=page,
-            findings=page.findings,
-            preset=page.experiment.preset(page.settings),
-            embedded=embedded,
-            files=[*images, csv_name],
-            csv_name=csv_name,
-            version=ibnn.__version__,
-        )
-    )
-
-
-def templates() -> jinja2.Environment:
-    """The templates of every page."""
-    return jinja2.Environment(
-        loader=jinja2.PackageLoader("ibnn.lab.report", "templates"),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    return template("report.html.j2").render(
+        page=page,
+        findings=page.findings,
+        preset=page.experiment.preset(page.settings),
+        embedded=embedded(images),
+        files=[*images, csv_name],
+        csv_name=csv_name,
+        version=ibnn.__version__,
     )
 
 

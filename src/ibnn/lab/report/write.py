@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ from ibnn.lab import files
 from ibnn.lab.experiments.execution import collect
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
 from ibnn.lab.experiments.registry import get
+from ibnn.lab.report.output import csv_text, image_bytes
 from ibnn.lab.report.page import Page, render
 from ibnn.lab.report.style import style
 
@@ -22,7 +21,6 @@ ABOUT = "experiment.json"
 PAGE = "report.html"
 FINDINGS = "findings.json"
 VERSION = 1
-DOTS_PER_INCH = 160
 
 
 class ReportError(Exception):
@@ -49,12 +47,12 @@ def write_report(
     with style():
         findings = experiment.find(settings, runs)
         images = {
-            f"{picture.name}.{kind}": _image(picture.figure, kind)
+            f"{picture.name}.{kind}": image_bytes(picture.figure, kind)
             for picture in findings.pictures
             for kind in ("png", "pdf")
         }
     page = Page(experiment, settings, findings, runs, missing)
-    table = _csv(findings.rows)
+    table = csv_text(findings.rows)
     html = render(page, images, f"{experiment.name}.csv")
     # Everything is made before anything is written.
     folder = report_folder(experiment, settings, root)
@@ -115,19 +113,3 @@ def rebuild(folder: str | os.PathLike[str]) -> Path:
     except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
         raise ReportError(f"{file} cannot be used: {error}") from None
     return write_report(experiment, settings, Path(folder).absolute().parent)
-
-
-def _image(figure: Any, kind: str) -> bytes:
-    buffer = io.BytesIO()
-    metadata = {"CreationDate": None} if kind == "pdf" else {"Software": None}
-    figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
-    return buffer.getvalue()
-
-
-def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()

@@ -13,6 +13,7 @@ from ibnn.lab.training.folder import RunFolder, all_runs, load_network
 from ibnn.lab.training.loop import train
 from ibnn.lab.training.metrics import Metrics
 from ibnn.lab.training.network import build_network, parameter_count
+from ibnn.lab.training.network_file import OpenedNetwork, open_network
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.result import Result
 from ibnn.lab.training.schedule import triangle
@@ -24,6 +25,7 @@ __all__ = [
     "ConfigError",
     "DivergedError",
     "Metrics",
+    "OpenedNetwork",
     "Result",
     "RunConfig",
     "RunError",
@@ -35,6 +37,7 @@ __all__ = [
     "environment",
     "load_network",
     "loss_of",
+    "open_network",
     "parameter_count",
     "predict",
     "prepare",

@@ -59,7 +59,7 @@ def write(path: Path, previous: Path, checkpoint: Checkpoint) -> None:
             "threads": checkpoint.threads,
         }
     )
-    metadata = {"about": about, "sha256": _digest(about, tensors)}
+    metadata = {"about": about, "sha256": digest(about, tensors)}
     with files.atomic(path) as file:
         file.write(save_tensors(tensors, metadata))
         # A kill from here on leaves `previous`, then both: never none.
@@ -74,12 +74,12 @@ def read(path: Path) -> Checkpoint:
         tensors = load_tensors(raw)
         length = int.from_bytes(raw[:8], "little")
         metadata = json.loads(raw[8 : 8 + length]).get("__metadata__", {})
-        about_text, digest = metadata["about"], metadata["sha256"]
+        about_text, expected = metadata["about"], metadata["sha256"]
     except FileNotFoundError:
         raise CheckpointError(f"{path} does not exist") from None
     except (SafetensorError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: {error}") from None
-    if digest != _digest(about_text, tensors):
+    if expected != digest(about_text, tensors):
         raise CheckpointError(f"{path} is damaged: its checksum does not fit its contents")
     about = json.loads(about_text)
     if about["version"] != VERSION:
@@ -123,9 +123,10 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     }
 
 
-def _digest(about: str, tensors: dict[str, Tensor]) -> str:
-    digest = hashlib.sha256(about.encode())
+def digest(about: str, tensors: dict[str, Tensor]) -> str:
+    """The checksum of a text and named tensors."""
+    state = hashlib.sha256(about.encode())
     for name, value in sorted(tensors.items()):
-        digest.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        digest.update(value.flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
+        state.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
+        state.update(value.flatten().view(torch.uint8).numpy().data)
+    return state.hexdigest()

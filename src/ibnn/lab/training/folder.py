@@ -173,11 +173,14 @@ def load_weights(network: nn.Module, weights: dict[str, Tensor]) -> None:
 
 
 def load_network(path: str | os.PathLike[str]) -> nn.Module:
-    """The trained network of a run folder, rebuilt from `config.json` and the checkpoint.
+    """The trained network of a run folder, rebuilt from `config.json` and the checkpoint, or that
+    of a network file (`ibnn convert` writes them).
 
     The data is not needed. A run that is still training gives its newest network.
     """
-    return RunFolder.at(path).network()
+    from ibnn.lab.training.network_file import open_network
+
+    return open_network(path).network
 
 
 def all_runs(root: str | os.PathLike[str]) -> list[RunFolder]:

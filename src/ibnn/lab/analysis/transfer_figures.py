@@ -1,0 +1,55 @@
+"""Figures about transfer: margins against their bounds, and the network's accuracy over lam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from matplotlib.figure import Figure
+
+from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, STANDARD, figure
+
+
+def draw_margins(tasks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
+    """One panel per task: margin over lam, old head and refitted one, above the bounds."""
+    made, panels = figure(len(tasks), width=9.2, height=3.5)
+    for axes, (name, rows) in zip(panels, tasks.items(), strict=True):
+        lams = [row["lam"] for row in rows]
+        before = rows[0]["margin_before"]
+        lines = (
+            ("margin_refitted", "refitted head", OTHER, "-", "s"),
+            ("margin_old_head", "old head", IMPLICIT, "-", "o"),
+            ("bound_sharper", "sharper bound", INK, "--", ""),
+            ("bound_paper", "paper: M - 2|lam| sqrt(D)", QUIET, ":", ""),
+        )
+        for key, label, colour, dashes, marker in lines:
+            values = [row[key] for row in rows]
+            axes.plot(lams, values, dashes, color=colour, marker=marker, markersize=4, label=label)
+        axes.plot([0], [before], "D", color=STANDARD, markersize=6, label="standard network, M")
+        axes.axhline(0, color=INK, linewidth=0.8)
+        top = max(max(row["margin_refitted"] for row in rows), before)
+        axes.set_ylim(-0.75 * top, 1.12 * top)
+        axes.set_xlabel("lam")
+        axes.set_title(f"{name}, {rows[0]['units']} units")
+    panels[0].set_ylabel("margin (unit-norm head)")
+    panels[-1].legend(loc="lower left", frameon=True, edgecolor="none", framealpha=0.9)
+    return made
+
+
+def draw_accuracy(rows: Sequence[Mapping[str, Any]], standard: float) -> Figure:
+    """Accuracy of the analysed weights with other lam, without any training."""
+    made, (axes,) = figure(1, width=5.6, height=3.2)
+    lams = [row["lam"] for row in rows]
+    for key, label, colour, marker in (
+        ("accuracy", "as it is", IMPLICIT, "o"),
+        ("accuracy_recalibrated", "batch norm recalibrated", OTHER, "s"),
+    ):
+        if rows[0].get(key) is not None:
+            values = [100 * row[key] for row in rows]
+            axes.plot(lams, values, color=colour, marker=marker, markersize=4, label=label)
+    axes.axhline(100 * standard, color=STANDARD, linestyle="--", label="without implicit bias")
+    axes.set_xlabel("lam")
+    axes.set_ylabel("test accuracy (%)")
+    axes.set_title("The analysed weights with another lam")
+    axes.legend(loc="best")
+    return made

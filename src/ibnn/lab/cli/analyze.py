@@ -1,0 +1,137 @@
+"""`ibnn analyze`: the paper's theory, measured on a trained network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ibnn.lab.cli.choices import prepare_folder
+from ibnn.lab.cli.errors import Debug, RunsFailedError, stoppable
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "analyze",
+        epilog="Example: ibnn analyze results/runs/6ca99e943534 --lam -0.1 --out analysis",
+        short_help="Measure the paper's theory on a trained network.",
+    )(analyze)
+
+
+def analyze(
+    checkpoint: Annotated[
+        Path, typer.Argument(help="A run's folder, or a file from `ibnn convert`.")
+    ],
+    lam: Annotated[
+        float | None, typer.Option(help="Convert a standard network to this lam first.")
+    ] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="Instead of the run's own; see `ibnn data list`.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
+    ] = None,
+    sections: Annotated[
+        str | None, typer.Option(help="Only these, with commas: solutions,jacobians.")
+    ] = None,
+    images: Annotated[
+        int | None, typer.Option(help="Training images to measure on (default: 128).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of the sample of images and of directions.")] = 0,
+    float64: Annotated[bool, typer.Option("--float64", help="In double precision.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("analysis"),
+    debug: Debug = False,
+) -> None:
+    """Measure the paper's theory on a trained network: solutions, Jacobians, expressivity,
+    memorization, a stealth attack, transfer. Writes one page with PNG, CSV and JSON beside it.
+    """
+    from ibnn.lab import data as datasets
+    from ibnn.lab.analysis.run import analyse, chosen_sections, subject_of
+    from ibnn.lab.cli.convert import converted
+    from ibnn.lab.models import implicit_layers
+    from ibnn.lab.report.analysis import write_analysis
+    from ibnn.lab.report.style import style
+    from ibnn.lab.training import environment, open_network
+
+    names = chosen_sections(None if sections is None else sections.split(","))
+    opened = open_network(checkpoint)
+    if lam is not None:
+        opened = converted(opened, lam)
+    if not implicit_layers(opened.network):
+        raise typer.BadParameter(
+            f"{checkpoint} is a standard network; --lam -0.1 converts it for the analysis"
+        )
+    chosen = datasets.load(dataset or opened.config.dataset, data)
+    if chosen.image_shape != opened.image_shape:
+        raise typer.BadParameter(
+            f"--dataset {chosen.name} has examples of shape {chosen.image_shape}, "
+            f"the network expects {opened.image_shape}"
+        )
+    prepare_folder(out)
+    network = opened.network.double() if float64 else opened.network
+    count = images or (32 if quick else 128)
+    subject = subject_of(network, chosen, images=count, seed=seed, quick=quick)
+    with stoppable(), style(), bars() as on_progress:
+        found = analyse(subject, names, on_progress)
+    place = environment()
+    page = write_analysis(
+        found,
+        out,
+        title=opened.title(),
+        settings=[
+            ("Network", f"{checkpoint}, {opened.title()}"),
+            ("Data", f"{chosen.name}, {len(subject.x)} training images, seed {seed}"),
+            ("Precision", str(subject.x.dtype).removeprefix("torch.")),
+            ("Sections", ", ".join(f"{n} ({s:.1f} s)" for n, s in found.seconds.items())),
+            *([("Reduced", "fewer images, lam and directions (--quick)")] if quick else []),
+        ],
+        hardware=[
+            ("Processor", str(place["cpu"])),
+            ("Threads", str(place["threads"])),
+            ("Versions", f"ibnn {place['ibnn']}, torch {place['torch']}"),
+        ],
+    )
+    for name, reason in found.skipped.items():
+        typer.echo(f"{name}: not measured, {reason}")
+    typer.echo(f"report: {page}")
+    if found.failed:
+        listed = ", ".join(
+            f"{name} ({trace.strip().splitlines()[-1]})" for name, trace in found.failed.items()
+        )
+        raise RunsFailedError(f"failed: {listed}; {out / 'analysis.json'} says where")
+
+
+@contextmanager
+def bars() -> Iterator:
+    """One bar per section; without a terminal, one line when a section begins."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    live = console.is_terminal
+    shown = Progress(
+        TextColumn("{task.fields[section]:13}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.description}"),
+        console=console,
+        disable=not live,
+    )
+
+    def begin(section: str):
+        task = shown.add_task("", section=section, total=1)
+        if not live:
+            console.print(f"{section} ...", markup=False, highlight=False)
+
+        def tell(done: int, total: int, what: str) -> None:
+            shown.update(task, completed=done, total=total, description=what)
+
+        return tell
+
+    with shown:
+        yield begin

@@ -1,0 +1,89 @@
+"""`ibnn convert`: a trained standard network becomes an implicit one, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ibnn.lab.cli.choices import prepare_folder
+from ibnn.lab.cli.errors import Debug
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    app.command(
+        "convert",
+        epilog="Example: ibnn convert results/runs/6ca99e943534 --lam -0.1 "
+        "--out converted.safetensors",
+        short_help="Make a trained standard network implicit, without training.",
+    )(convert)
+
+
+def convert(
+    checkpoint: Annotated[Path, typer.Argument(help="A run's folder, or a network file.")],
+    out: Annotated[Path, typer.Option(help="The network file to write (.safetensors).")],
+    lam: Annotated[float, typer.Option(help="Of every converted layer.")] = -0.1,
+    slope: Annotated[float, typer.Option(help="Of sigma at 0: the paper's p.")] = 10.0,
+    sigma: Annotated[str, typer.Option(help="tanh, hardtanh, arctan, erf.")] = "tanh",
+    coupling: Annotated[
+        str, typer.Option(help="Of convolutions: space, channels or layer.")
+    ] = "space",
+    standard: Annotated[
+        bool, typer.Option("--standard", help="The way back: remove every implicit bias.")
+    ] = False,
+    recalibrate: Annotated[
+        int, typer.Option(help="Training images to compute batch norms anew on; 0 leaves them.")
+    ] = 0,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """Make a trained standard network implicit (same weights, no training), or the reverse.
+
+    The file that is written is read by `ibnn analyze` and by whatever else takes a run's folder.
+    """
+    from dataclasses import replace
+
+    from ibnn.lab.training import open_network
+    from ibnn.lab.training.network_file import write_network
+
+    if recalibrate < 0:
+        raise typer.BadParameter(f"--recalibrate is {recalibrate}, expected 0 or more")
+    opened = open_network(checkpoint)
+    prepare_folder(out.absolute().parent)
+    if standard:
+        import ibnn
+
+        plain = ibnn.standard(opened.network)
+        made = replace(opened, network=plain, neuron="standard", converted=None)
+    else:
+        made = converted(opened, lam, slope=slope, sigma=sigma, coupling=coupling)
+    if recalibrate:
+        from ibnn.lab import data as datasets
+        from ibnn.recalibrate import recalibrate_batch_norms
+
+        dataset = datasets.load(opened.config.dataset, data)
+        dtype = next(made.network.parameters()).dtype
+        parts = datasets.batches(dataset.x_train[:recalibrate], dataset.y_train[:recalibrate], 128)
+        recalibrate_batch_norms(made.network, (x.to(dtype) for x, _ in parts))
+    write_network(out, made)
+    typer.echo(f"{made.title()}: {out}")
+
+
+def converted(opened, lam: float, **options):
+    """An opened network with an implicit bias in every layer but the head."""
+    from dataclasses import replace
+
+    import ibnn
+    from ibnn.lab.training.network_file import Converted
+
+    try:
+        network = ibnn.convert(opened.network, lam, **options)
+    except (TypeError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+    names = network.conversion.converted
+    record = Converted(dict.fromkeys(names, lam), **options)
+    return replace(opened, network=network.eval(), converted=record)

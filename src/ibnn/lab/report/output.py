@@ -1,0 +1,52 @@
+"""What every page is made of: the templates, figures as bytes, rows as CSV."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jinja2
+
+DOTS_PER_INCH = 160
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of this package; a name it misses is an error, text is escaped."""
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("ibnn.lab.report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template(name)
+
+
+def embedded(images: Mapping[str, bytes]) -> dict[str, str]:
+    """PNG files as addresses that hold them."""
+    return {
+        name: "data:image/png;base64," + base64.b64encode(content).decode()
+        for name, content in images.items()
+        if name.endswith(".png")
+    }
+
+
+def image_bytes(figure: Any, kind: str) -> bytes:
+    """A figure as a PNG or PDF file that is the same whenever it is made."""
+    buffer = io.BytesIO()
+    metadata = {"CreationDate": None} if kind == "pdf" else {"Software": None}
+    figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
+    return buffer.getvalue()
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows as CSV, with the columns of all of them."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return buffer.getvalue()

@@ -1,0 +1,129 @@
+"""A network in one file, apart from any run: how it is built, what it was converted to, weights.
+
+A run's folder says how a network was trained, and training goes on from it; a converted network was
+not trained as it is, so it gets a file of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+from torch import nn
+
+import ibnn
+from ibnn.lab import files
+from ibnn.lab.training.checkpoint import digest
+from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.errors import CheckpointError, ConfigError
+from ibnn.lab.training.folder import RunFolder, load_weights
+from ibnn.lab.training.network import build_network
+
+KIND, VERSION = "ibnn network", 1
+
+
+@dataclass(frozen=True)
+class Converted:
+    """What `ibnn.convert` was told, layer by layer."""
+
+    lam: dict[str, float]
+    slope: float = 10.0
+    sigma: str = "tanh"
+    coupling: str = "space"  # of convolutions
+
+    def apply(self, network: nn.Module) -> nn.Module:
+        """The converted network."""
+        return ibnn.convert(
+            network,
+            self.lam,
+            only=list(self.lam),
+            skip_head=False,
+            slope=self.slope,
+            sigma=self.sigma,
+            coupling=self.coupling,
+        )
+
+
+@dataclass(frozen=True)
+class OpenedNetwork:
+    """A network ready to be used (in `eval` mode), and where it came from."""
+
+    network: nn.Module
+    config: RunConfig  # of the run it was trained in
+    image_shape: tuple[int, ...]
+    classes: int
+    neuron: str  # it was trained with
+    converted: Converted | None = None
+
+    def title(self) -> str:
+        """In a few words, for people."""
+        if self.converted is None:
+            return self.config.title()
+        lams = ", ".join(sorted({f"{lam:g}" for lam in self.converted.lam.values()}))
+        return f"{self.config.title()}, converted to lam {lams}"
+
+
+def open_network(path: str | os.PathLike[str]) -> OpenedNetwork:
+    """The network of a run folder, of a checkpoint in one, or of a network file."""
+    file = Path(path)
+    if file.is_file() and not (file.parent / "config.json").is_file():
+        return read_network(file)
+    folder = RunFolder.at(file.parent if file.is_file() else file)
+    network, latest = folder.network(), folder.latest()
+    assert latest is not None  # or there would be no network
+    return OpenedNetwork(
+        network, folder.config(), latest.image_shape, latest.classes, latest.neuron
+    )
+
+
+def write_network(path: str | os.PathLike[str], opened: OpenedNetwork) -> None:
+    """Write a network file, whole or not at all."""
+    weights = opened.network.state_dict()
+    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
+    about = json.dumps(
+        {
+            "kind": KIND,
+            "version": VERSION,
+            "config": asdict(opened.config),
+            "image_shape": opened.image_shape,
+            "classes": opened.classes,
+            "neuron": opened.neuron,
+            "converted": asdict(opened.converted) if opened.converted else None,
+        }
+    )
+    metadata = {"about": about, "sha256": digest(about, tensors)}
+    files.write_bytes(path, save_tensors(tensors, metadata))
+
+
+def read_network(path: str | os.PathLike[str]) -> OpenedNetwork:
+    """Read and check a network file."""
+    try:
+        raw = Path(path).read_bytes()
+        tensors = load_tensors(raw)
+        length = int.from_bytes(raw[:8], "little")
+        metadata = json.loads(raw[8 : 8 + length]).get("__metadata__", {})
+        text, expected = metadata["about"], metadata["sha256"]
+        about: dict[str, Any] = json.loads(text)
+    except (SafetensorError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise CheckpointError(f"{path} is not a network file, or damaged: {error}") from None
+    if expected != digest(text, tensors):
+        raise CheckpointError(f"{path} is damaged: its checksum does not fit its contents")
+    if (about.get("kind"), about.get("version")) != (KIND, VERSION):
+        found = f"{about.get('kind')} {about.get('version')}"
+        raise CheckpointError(f"{path} holds {found!r}, expected {KIND} {VERSION}")
+    try:
+        config = RunConfig.from_dict(about["config"])
+    except ConfigError as error:
+        raise CheckpointError(f"{path}: {error}") from None
+    shape, classes, neuron = tuple(about["image_shape"]), about["classes"], about["neuron"]
+    converted = Converted(**about["converted"]) if about["converted"] else None
+    network = build_network(config, shape, classes, neuron=neuron)
+    network = converted.apply(network) if converted else network
+    load_weights(network, tensors)
+    return OpenedNetwork(network.eval(), config, shape, classes, neuron, converted)
