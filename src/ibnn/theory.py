@@ -62,7 +62,7 @@ def paper_threshold(
     0.05
     """
     growth, curvature = energy_constants(slope, sigma)
-    rows = _largest_row_sum(coupling)
+    rows = largest_row_sum(coupling)
     return 1 / (rows * max(4 * growth, 2 * curvature)) if rows else math.inf
 
 
@@ -114,7 +114,7 @@ def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> fl
     """
     if coupling is None or coupling.kernel == "uniform":
         return abs(lam) * math.sqrt((units**2 - 1) / (3 * units))
-    return abs(lam) * _largest_row_sum(coupling) * math.sqrt(units)
+    return abs(lam) * largest_row_sum(coupling) * math.sqrt(units)
 
 
 def transferred_margin(margin: float, lam: float, units: int) -> float:
@@ -138,8 +138,9 @@ def sharper_margin(
     return margin - 2 * largest_move(lam, units, coupling)
 
 
-def _largest_row_sum(coupling: Coupling | None) -> float:
-    """1 for normalised weights; only a matrix given by a user is anything else."""
+def largest_row_sum(coupling: Coupling | None) -> float:
+    """How much any unit listens in all, which bounds |B|: 1 for normalised weights; only a matrix
+    given by a user is anything else."""
     if not isinstance(coupling, Dense):
         return 1.0
     return float(coupling.weight().detach().sum(1).amax())

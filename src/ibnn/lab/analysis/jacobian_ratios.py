@@ -56,7 +56,7 @@ def layer_ratios(state: LayerState, moves: Mapping[str, Tensor]) -> list[Ratios]
     mask, twin_mask = state.z > 0, state.y > 0
     found = []
     for name, dx in moves.items():
-        _, dy = torch.func.jvp(state.affine, (state.x,), (dx,))
+        dy = state.affine(dx) - state.affine(torch.zeros_like(dx))  # A is affine
         dz = operator.restore(operator.inverse(operator.flatten(dy)))
         for what, ours, theirs in (
             (ALONE, dz, dy),

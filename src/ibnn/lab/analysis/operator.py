@@ -49,7 +49,7 @@ class BiasOperator:
         self._scaled, self._strength = z * slope.unsqueeze(-1), lam * slope
         chosen = method.read(self._how)
         system = ops.system(self._scaled, self._strength, slope, self._weight, rows.units, chosen)
-        self._jacobian, _ = system.linearised(self._scaled)
+        self._jacobian, self.diagonal = system.linearised(self._scaled)  # of J
 
     @property
     def rows(self) -> int:

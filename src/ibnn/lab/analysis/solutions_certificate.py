@@ -9,8 +9,11 @@ from torch import Tensor
 
 import ibnn
 from ibnn import sigma as sigmas
+from ibnn import theory
 from ibnn.lab.analysis.lanczos import extreme_eigenvalues, groups
 from ibnn.lab.analysis.operator import BiasOperator
+
+LANCZOS_UNITS = 2048
 
 
 @dataclass(frozen=True)
@@ -64,12 +67,12 @@ def certify(
     sigma: str | ibnn.Sigma = "tanh",
     generator: torch.Generator | None = None,
 ) -> Certificate:
-    """Certificates of solutions z of y, both of any shape, by rows (the weights normalised).
+    """Certificates of solutions z of y, both of any shape, by rows.
 
-    |B| <= 1, so every solution lies in the box |z - y| <= lam, where two units are never nearer
-    than their y less 2 lam. J with the steepest slopes that leaves is a bound for all of them, and
-    the energy is strictly convex on the box where that J is positive: then there is one solution,
-    also for a lam above the threshold.
+    |B| <= 1 for normalised weights, so every solution lies in the box |z - y| <= lam, where two
+    units are never nearer than their y less 2 lam. J with the steepest slopes that leaves is a
+    bound for all of them, and the energy is strictly convex on the box where that J is positive:
+    then there is one solution, also for a lam above the threshold.
 
     >>> y = torch.tensor([-1.0, 1.0], dtype=torch.float64)  # far apart: each hardly hears the other
     >>> certify(y, ibnn.implicit_bias(y, 0.2), 0.2).unique  # the threshold is 0.1
@@ -85,9 +88,15 @@ def certify(
         # is known
         everywhere = torch.where(positive, -torch.inf, torch.ones_like(smallest))
         return Certificate(smallest, everywhere, error)
-    reach = 2 * float((torch.as_tensor(lam) * torch.as_tensor(slope)).max()) * chosen.bound
+    strongest = float((torch.as_tensor(lam) * torch.as_tensor(slope)).max())
+    reach = 2 * strongest * chosen.bound * theory.largest_row_sum(coupling)
     steepest = BiasOperator(y, lam, slope, coupling=coupling, sigma=Nearest(chosen, reach))
-    everywhere, more = smallest_eigenvalue(steepest, generator)
+    if steepest.units > LANCZOS_UNITS:
+        # every product takes all pairs of units: Gershgorin needs one, as J has unit row sums
+        # and, for lam >= 0, no negative number beside its diagonal
+        everywhere, more = 2 * steepest.diagonal.amin(-1) - 1, torch.zeros_like(error)
+    else:
+        everywhere, more = smallest_eigenvalue(steepest, generator)
     return Certificate(smallest, everywhere, torch.maximum(error, more))
 
 

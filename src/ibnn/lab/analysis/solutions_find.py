@@ -16,6 +16,7 @@ from ibnn.lab.analysis.solutions_certificate import smallest_eigenvalue
 
 DENSE_NEWTON_UNITS = 256  # unstable solutions are looked for with matrices, up to here
 FOLLOWED = 16  # steps in lam
+WAY = 32  # points on the way from one minimum to another
 MOST_BETWEEN = 16  # starts between minima: each step of each is a matrix
 
 
@@ -54,8 +55,8 @@ def find_solutions(
 
     Starts: y itself; units pushed apart as they are ordered, and the other way round; `starts`
     random ones (in the box |z - y| <= lam that holds every solution, and in random orders);
-    solutions followed in lam, up from 0 and down from 3 lam; and points between minima, from which
-    Newton's method without descent finds saddles. More starts may find more.
+    solutions followed in lam, up from 0 and down from 3 lam; and the tops between minima, from
+    which Newton's method without descent finds saddles. More starts may find more.
 
     >>> y = torch.zeros(2, dtype=torch.float64)
     >>> found = find_solutions(y, 0.15)  # threshold 0.1: apart either way, or balanced between
@@ -78,7 +79,7 @@ def find_solutions(
     kept = _distinct(values, good, separation)
     minima = values[kept]
     if y.numel() <= DENSE_NEWTON_UNITS and len(minima) > 1:
-        between = _between(minima, min(starts, MOST_BETWEEN))
+        between = _between(y, lam, minima, min(starts, MOST_BETWEEN), settings)
         saddles, fine = _newton(y, lam, between, settings)
         kinds += ["between"] * len(between)
         values, good = torch.cat([values, saddles]), torch.cat([good, fine])
@@ -141,12 +142,16 @@ def _solved(z: Tensor, y: Tensor, lam: float, settings: dict[str, Any]) -> Tenso
     return left.abs().amax(-1) <= 1e-9 * scale
 
 
-def _between(minima: Tensor, most: int) -> Tensor:
-    """Points halfway between minima, nearest pairs first."""
+def _between(y: Tensor, lam: float, minima: Tensor, most: int, settings: dict[str, Any]) -> Tensor:
+    """The tops of the energy on straight ways between minima, nearest pairs first."""
     flat = minima.reshape(len(minima), -1)
     first, second = torch.triu_indices(len(flat), len(flat), 1)
     nearest = (flat[first] - flat[second]).norm(dim=-1).argsort()[: max(1, most)]
-    return (minima[first[nearest]] + minima[second[nearest]]) / 2
+    one, other = minima[first[nearest]], minima[second[nearest]]
+    at = torch.linspace(0, 1, WAY, dtype=y.dtype)[1:-1].reshape(-1, *[1] * one.ndim)
+    ways = one + at * (other - one)  # (points, pairs, *units)
+    tops = ibnn.energy(ways, y.expand_as(ways), lam, **settings).argmax(0)
+    return ways[tops, torch.arange(len(one))]
 
 
 def _newton(

@@ -20,7 +20,7 @@ from ibnn.lab.training import validate
 LAMS = (-0.6, -0.4, -0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.095)
 QUICK_LAMS = (-0.5, -0.1, 0.0, 0.05)
 DIGITS = (3, 8)
-UNITS = {"moons": 16, "digits": 32}
+UNITS = 32
 TESTED = 500
 
 
@@ -33,7 +33,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     found: dict[str, list[dict[str, Any]]] = {}
     for task in tasks:
         progress(done, total, f"training on {task.name}")
-        classifier = train(task, UNITS[task.name], subject.seed)
+        classifier = train(task, UNITS, subject.seed)
         done += 1
         rows = []
         for lam in lams:
@@ -74,7 +74,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
 
 
 def _tasks(subject: Subject) -> list[Task]:
-    plane = data.draw("moons", 200 if subject.quick else 600, 2, seed=subject.seed)
+    plane = data.draw("moons", 150 if subject.quick else 300, 2, seed=subject.seed)
     return [two_classes(plane, 0, 1), two_classes(data.load("digits"), *DIGITS)]
 
 

@@ -13,7 +13,7 @@ import ibnn
 from ibnn import theory
 from ibnn.lab.data import Dataset
 
-STEPS, RATE, DECAY = 600, 0.02, 1e-4
+STEPS, RATE, DECAY = 400, 0.05, 1e-4
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from ibnn.lab.cli.choices import prepare_folder
-from ibnn.lab.cli.errors import Debug, RunsFailedError, stoppable
+from ibnn.lab.cli.errors import Debug, RunsFailedError, StoppedError
 
 
 def add_to(app: typer.Typer) -> None:
@@ -76,8 +76,11 @@ def analyze(
     network = opened.network.double() if float64 else opened.network
     count = images or (32 if quick else 128)
     subject = subject_of(network, chosen, images=count, seed=seed, quick=quick)
-    with stoppable(), style(), bars() as on_progress:
-        found = analyse(subject, names, on_progress)
+    try:
+        with style(), bars() as on_progress:
+            found = analyse(subject, names, on_progress)
+    except KeyboardInterrupt:
+        raise StoppedError("stopped before the report was written") from None
     place = environment()
     page = write_analysis(
         found,
