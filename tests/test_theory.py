@@ -1,5 +1,6 @@
 """The closed formulas, against eigenvalues, solutions and Lipschitz constants that are measured."""
 
+import itertools
 import math
 
 import numpy as np
@@ -112,3 +113,70 @@ def test_the_transferred_margin_bounds_how_far_units_move():
         moved = (ibnn.implicit_bias(y, lam) - y).norm(dim=-1).max()
         # the head has norm 1 and compares two classes: the margin loses at most twice the move
         assert 2 * moved <= 1.0 - theory.transferred_margin(1.0, lam, 30)
+
+
+@pytest.mark.parametrize("sigma", list(oracle.SIGMAS))
+@pytest.mark.parametrize("slope", SLOPES)
+def test_the_energy_constants_bound_the_primitive_and_are_met(sigma, slope):
+    growth, curvature = theory.energy_constants(slope, sigma)
+    _, derivative, primitive = oracle.SIGMAS[sigma]
+    x = np.geomspace(1e-2, 1e2, 400) / slope
+    ratio = primitive(slope * x) / slope / x**2
+    # at 0.01 the primitives are of order 1e-5 with rounding 1e-16, and within x^2 = 1e-4 of x^2/2
+    assert ratio.max() <= growth * (1 + 1e-9)
+    assert ratio.max() >= growth * (1 - 1e-3)
+    steepest = slope * derivative(slope * np.linspace(-1, 1, 2001) / slope)
+    assert steepest.max() == pytest.approx(curvature)
+    assert theory.paper_threshold(slope, sigma=sigma) == pytest.approx(1 / (4 * growth))
+
+
+@pytest.mark.parametrize("plain", bank.couplings(), ids=str)
+def test_the_sharper_threshold_is_never_below_the_paper_one(plain):
+    coupling = library.coupling(plain)
+    paper = theory.paper_threshold(10.0, coupling)
+    assert paper <= float(ibnn.uniqueness_threshold(10.0, coupling)) * (1 + 1e-6)
+    rows = 1.0 if plain.weights is None else plain.weights.sum(axis=1).max()
+    assert paper == pytest.approx(0.05 / rows, rel=1e-6)
+
+
+def test_the_paper_threshold_is_met_by_two_units_that_hear_each_other_only():
+    pair = ibnn.Dense(torch.tensor([[0.0, 1.0], [1.0, 0.0]]))
+    assert ibnn.uniqueness_threshold(10.0, pair) == pytest.approx(
+        theory.paper_threshold(10.0, pair)
+    )
+
+
+@pytest.mark.parametrize("units", [1, 2, 3, 4, 5])
+def test_no_wins_and_losses_move_units_farther_than_a_strict_order(units):
+    pairs = list(itertools.combinations(range(units), 2))
+    farthest = 0.0
+    for signs in itertools.product((-1, 1), repeat=len(pairs)):
+        b = np.zeros(units)
+        for (i, k), sign in zip(pairs, signs, strict=True):
+            b[i] += sign / units
+            b[k] -= sign / units
+        farthest = max(farthest, np.linalg.norm(b))
+    assert theory.largest_move(-1.0, units) == pytest.approx(farthest)
+
+
+@pytest.mark.parametrize("plain", bank.couplings(), ids=str)
+@pytest.mark.parametrize("sigma", list(oracle.SIGMAS))
+def test_no_row_moves_farther_than_the_largest_move(plain, sigma):
+    coupling, rng = library.coupling(plain), np.random.default_rng(2)
+    y = torch.from_numpy(rng.standard_normal((6, 24)) * np.geomspace(0.01, 100, 6)[:, None])
+    y = y.reshape(6, *(plain.shape or (24,)))
+    moved = ibnn.implicit_bias(y, -0.3, coupling=coupling, sigma=sigma) - y
+    bound = theory.largest_move(-0.3, 24, coupling)
+    assert float(moved.flatten(1).norm(dim=1).max()) <= bound
+
+
+def test_units_far_apart_move_as_far_as_they_can():
+    y = 1e3 * torch.arange(50, dtype=torch.float64)
+    moved = (ibnn.implicit_bias(y, -0.3) - y).norm()
+    assert float(moved) == pytest.approx(theory.largest_move(-0.3, 50), rel=1e-6)
+    assert theory.sharper_margin(1.0, -0.3, 50) > theory.transferred_margin(1.0, -0.3, 50)
+
+
+def test_the_range_of_the_jacobian_ends_where_uniqueness_does():
+    assert theory.jacobian_range(0.1) == (-math.inf, math.inf)
+    assert theory.jacobian_range(0.0) == (1.0, 1.0)
