@@ -16,6 +16,8 @@ _KNOWN: dict[str, tuple[str, str, str]] = {
     "pgd": ("pgd", "Pgd", "accuracy under PGD, white box and transfer"),
     "pixle": ("pixle", "PixleBars", "accuracy under Pixle, a black-box attack"),
     "memorization": ("memorization", "Memorization", "accuracy against wrong labels"),
+    "transfer": ("transfer", "Transfer", "trained standard networks converted, against lam"),
+    "lambda-sweep": ("lambda_sweep", "LambdaSweep", "accuracy over lam and slope"),
 }
 
 

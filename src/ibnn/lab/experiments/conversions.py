@@ -1,0 +1,91 @@
+"""One trained standard network under many lam: how right it stays, with and without an attack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import ibnn
+from ibnn.lab import data
+from ibnn.lab.attacks import PGD
+from ibnn.lab.experiments.refit import refit_head
+from ibnn.lab.models import UCN
+from ibnn.lab.training.validation import validate
+
+LAMBDAS = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.08)
+SLOPE = 10.0
+OLD, RECALIBRATED, REFITTED = "old head", "batch norm recalibrated", "refitted head"
+WAYS = (OLD, RECALIBRATED, REFITTED)
+REFIT_IMAGES = 5000
+RECALIBRATION_IMAGES = 1000
+ATTACKED_IMAGES = 500
+ATTACK_STEPS = 10
+EPS_GREY, EPS_COLOUR = 0.02, 0.008
+BATCH = 250
+
+
+def conversions(network: UCN, examples: data.Dataset) -> dict[str, Any]:
+    """Accuracy of every conversion: one point for each lam and each way to treat what follows."""
+    x, y = _first(examples.x_train, examples.y_train, REFIT_IMAGES)
+    attacked = _first(examples.x_test, examples.y_test, ATTACKED_IMAGES)
+    eps = EPS_GREY if examples.image_shape[0] == 1 else EPS_COLOUR
+    points = [
+        {
+            "lam": lam,
+            "way": way,
+            "accuracy": validate(model, examples.x_test, examples.y_test, BATCH).accuracy,
+            "attacked": attacked_accuracy(model, *attacked, eps),
+        }
+        for lam in LAMBDAS
+        for way, model in converted(network, lam, x, y)
+    ]
+    return {
+        "eps": eps,
+        "attacked_images": len(attacked[0]),
+        "refit_images": len(x),
+        "preactivation_std": preactivation_std(network, attacked[0]),
+        "points": points,
+    }
+
+
+def converted(network: UCN, lam: float, x: Tensor, y: Tensor) -> Iterator[tuple[str, nn.Module]]:
+    """The network with an implicit bias in every convolution, three ways."""
+    yield OLD, ibnn.convert(network, lam, slope=SLOPE)
+    yield (
+        RECALIBRATED,
+        ibnn.convert(network, lam, slope=SLOPE, recalibrate=x[:RECALIBRATION_IMAGES].split(BATCH)),
+    )
+    yield REFITTED, refit_head(ibnn.convert(network, lam, slope=SLOPE), x, y)
+
+
+def attacked_accuracy(model: nn.Module, x: Tensor, y: Tensor, eps: float) -> float:
+    """The share of images right before and under white-box PGD; every model gets one seed."""
+    attack = PGD(eps, steps=ATTACK_STEPS)
+    found = attack(model, x, y, generator=torch.Generator().manual_seed(0), batch_size=BATCH)
+    return 1 - float(found.success.double().mean())
+
+
+@torch.no_grad()
+def preactivation_std(network: UCN, x: Tensor) -> list[float]:
+    """How far the units of each layer are spread within a channel of one image, the quadratic
+    mean: what lam and slope have to be compared with."""
+    seen: list[float] = []
+
+    def look(layer: nn.Module, args: tuple[Tensor, ...], y: Tensor) -> None:
+        seen.append(float(y.flatten(2).var(-1, unbiased=False).mean().sqrt()))
+
+    convolutions = [m for m in network.modules() if isinstance(m, nn.Conv2d)]
+    handles = [layer.register_forward_hook(look) for layer in convolutions]
+    try:
+        network(x)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return seen
+
+
+def _first(x: Tensor, y: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    return next(data.batches(x[:count], y[:count], count))

@@ -1,0 +1,135 @@
+"""Accuracy over lam and slope on held-out training data: what the paper's grid search walks on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from ibnn.lab.experiments import lambda_sweep_words as words
+from ibnn.lab.experiments.experiment import Findings, Picture, Run, Settings
+from ibnn.lab.experiments.images import EPOCHS, ImageExperiment, Size
+from ibnn.lab.experiments.lam_modes import HELD_OUT
+from ibnn.lab.experiments.lambda_sweep_figures import draw_map, draw_products
+from ibnn.lab.experiments.sweep_cells import CELLS, SLOPES, Cell
+from ibnn.lab.experiments.swept import Swept
+from ibnn.lab.models import implicit_layers
+from ibnn.lab.training import Result, RunConfig
+
+CONFIRMING = 5  # further seeds of the best cell: it was chosen among many, and flatters itself
+CONFIRMING_SMOKE = 2
+_SIZES = {
+    "smoke": Size(1, 200, seeds=2),
+    "cpu": Size(8, 4_000, seeds=2),
+    "paper": Size(seeds=5),
+}
+
+
+class LambdaSweep(ImageExperiment):
+    """The test split is never looked at: every number is of training data that was held out."""
+
+    name = "lambda-sweep"
+    title = "Accuracy over λ and slope"
+    takes_lam = False
+
+    def size(self, settings: Settings) -> Size:
+        return _SIZES[settings.preset]
+
+    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        seeds = range(self.preset(settings).seeds)
+        twins = [self._standard(settings, seed) for seed in seeds]
+        known = [*twins, *(cell.config(s) for cell in self.cells(settings) for s in twins)]
+        best = self.best(settings, results)
+        if best is not None:
+            for seed in self._fresh(settings):
+                standard = self._standard(settings, seed)
+                known += [standard, best.config(standard)]
+        return known
+
+    def cells(self, settings: Settings) -> Sequence[Cell]:
+        """What is swept; in preset smoke the middle row only."""
+        if settings.preset == "smoke":
+            return [cell for cell in CELLS if cell.slope == SLOPES[len(SLOPES) // 2]]
+        return CELLS
+
+    def best(self, settings: Settings, results: Mapping[str, Result]) -> Cell | None:
+        """The cell with the best median accuracy; None until every cell is finished."""
+        scores: dict[Cell, float] = {}
+        for cell in self.cells(settings):
+            names = [
+                cell.config(self._standard(settings, seed)).identity()
+                for seed in range(self.preset(settings).seeds)
+            ]
+            if any(name not in results for name in names):
+                return None
+            scores[cell] = median(results[name].best_accuracy for name in names)
+        return max(scores, key=lambda cell: scores[cell])
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        """Where a learnt window ended; everything else is in the result."""
+        if not run.config.learn_window or run.config.neuron == "standard":
+            return {}
+        layers = implicit_layers(run.network())
+        return {"window_std": [float(layer.coupling.std.detach()) for layer in layers]}
+
+    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+        swept = self.swept(settings, runs)
+        note = words.footnote(self.preset(settings), runs)
+        return Findings(
+            headline=words.headline(swept),
+            pictures=[
+                Picture("map", draw_map(swept, note), words.MAP),
+                Picture("products", draw_products(swept, note), words.PRODUCTS),
+            ],
+            claims=words.claims(swept),
+            rows=words.rows(swept),
+            tables=words.tables(swept),
+            notes=words.NOTES,
+            settings=words.settings_lines(self, settings),
+        )
+
+    def swept(self, settings: Settings, runs: Sequence[Run]) -> Swept:
+        """The finished runs by cell and seed."""
+        by_name = {run.config.identity(): run for run in runs}
+
+        def finished(configs: Mapping[int, RunConfig]) -> dict[int, Run]:
+            names = {seed: config.identity() for seed, config in configs.items()}
+            return {seed: by_name[name] for seed, name in names.items() if name in by_name}
+
+        def standard(seeds: range) -> dict[int, RunConfig]:
+            return {seed: self._standard(settings, seed) for seed in seeds}
+
+        def implicit(cell: Cell, seeds: range) -> dict[int, RunConfig]:
+            return {seed: cell.config(config) for seed, config in standard(seeds).items()}
+
+        swept, fresh = range(self.preset(settings).seeds), self._fresh(settings)
+        best = self.best(settings, {name: run.result for name, run in by_name.items()})
+        cells = {cell: finished(implicit(cell, swept)) for cell in self.cells(settings)}
+        return Swept(
+            finished(standard(swept)),
+            cells,
+            best,
+            finished(standard(fresh)) if best else {},
+            finished(implicit(best, fresh)) if best else {},
+        )
+
+    def _fresh(self, settings: Settings) -> range:
+        """The seeds that confirm the best cell."""
+        first = self.preset(settings).seeds
+        count = CONFIRMING_SMOKE if settings.preset == "smoke" else CONFIRMING
+        return range(first, first + count)
+
+    def _standard(self, settings: Settings, seed: int) -> RunConfig:
+        return self.base(settings, seed=seed, hold_out=HELD_OUT)
+
+    def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
+        lines = []
+        if settings.preset == "smoke":
+            lines.append("Preset smoke shows that everything runs; its numbers mean nothing.")
+        if (images := self.size(settings).n_train) is not None:
+            lines.append(f"The first {images:,} training images are used.")
+        if epochs < EPOCHS:
+            lines.append(f"{epochs} epochs in place of {EPOCHS}.")
+        if not self._is_full(settings):
+            lines.append(f"{seeds} seeds of each cell, in place of {_SIZES['paper'].seeds}.")
+        return tuple(lines)

@@ -1,0 +1,127 @@
+"""The drawings of the lambda sweep: the map, and the same numbers against lam times p."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Colormap, LinearSegmentedColormap, TwoSlopeNorm
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
+
+from ibnn.lab.experiments.sweep_cells import COLUMNS, FIXED, NEGATIVE, Cell
+from ibnn.lab.experiments.swept import Swept
+from ibnn.lab.report import style
+from ibnn.lab.report.statistics import percent
+
+WIDEST = 5.0  # points of accuracy at which colours end, so that a collapsed cell hides no other
+NARROWEST = 1.0
+_GAP = 0.35  # between the groups of columns
+
+
+def draw_map(swept: Swept, note: str) -> Figure:
+    """One cell for each slope and lam, coloured by the neuron that is better there."""
+    slopes = sorted({cell.slope for cell in swept.cells}, reverse=True)
+    figure, (axes,) = style.figure(width=9.0, height=1.9 + 0.62 * len(slopes))
+    reach = _reach(swept)
+    scale = ScalarMappable(TwoSlopeNorm(0.0, -reach, reach), _colours())
+    for cell in swept.cells:
+        _draw_cell(axes, swept, cell, slopes.index(cell.slope), scale)
+    axes.set_xlim(-0.05, _left(len(COLUMNS) - 1) + 1.05)
+    axes.set_ylim(len(slopes), 0)
+    axes.set_xticks([_left(i) + 0.5 for i in range(len(COLUMNS))])
+    axes.set_xticklabels([c.name.replace(" learnt", "\nlearnt", 1) for c in COLUMNS])
+    axes.set_yticks([row + 0.5 for row in range(len(slopes))])
+    axes.set_yticklabels([f"{slope:g}" for slope in slopes])
+    axes.set_xlabel("λ: fixed, below 0 and as a share of the threshold 1/p; and learnt")
+    axes.set_ylabel("slope p (learnt: where it starts)")
+    axes.grid(False)
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    standard = swept.accuracy()
+    if standard is not None:
+        axes.set_title(f"standard network: {percent(standard)}", color=style.STANDARD)
+    bar = figure.colorbar(scale, ax=axes, extend="both", pad=0.015, aspect=14)
+    bar.set_label("gain over the standard\nnetwork, points", fontsize=8)
+    bar.outline.set_visible(False)  # pyright: ignore
+    _footnote(figure, note)
+    return figure
+
+
+def draw_products(swept: Swept, note: str) -> Figure:
+    """The gain of fixed lam against lam * p, which alone counts while pre-activations are small."""
+    figure, (axes,) = style.figure(width=9.0, height=3.7)
+    slopes = sorted({cell.slope for cell in swept.cells})
+    axes.axhline(0.0, color=style.STANDARD, linewidth=1.4, label="standard")
+    for slope, colour in zip(slopes, style.greens(len(slopes)), strict=True):
+        cells = [c for c in swept.cells if c.slope == slope and c.column in FIXED]
+        known = [(_fixed(c) * slope, [100 * g for g in swept.gains(c)]) for c in cells]
+        known = sorted((x, gains) for x, gains in known if gains)
+        for x, gains in known:
+            axes.plot([x] * len(gains), gains, ".", color=colour, alpha=0.35, markersize=4)
+        axes.plot(
+            [x for x, _ in known],
+            [median(gains) for _, gains in known],
+            color=colour,
+            marker="o",
+            markersize=4,
+            label=f"p = {slope:g}",
+        )
+    axes.set_xscale("symlog", linthresh=1.0, linscale=1.2)
+    axes.xaxis.set_major_locator(FixedLocator([-100, -30, -10, -3, -1, -0.5, 0, 0.5, 0.95]))
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.set_xlabel("λ p (1: the threshold of uniqueness)")
+    axes.set_ylabel("gain over the standard\nnetwork, points")
+    axes.legend(loc="best", ncols=2, fontsize=7.5)
+    _footnote(figure, note)
+    return figure
+
+
+def _draw_cell(axes: Axes, swept: Swept, cell: Cell, row: int, scale: ScalarMappable) -> None:
+    gains, accuracy = swept.gains(cell), swept.accuracy(cell)
+    if not gains or accuracy is None:
+        return
+    gain, left = 100 * median(gains), _left(COLUMNS.index(cell.column))
+    colour = scale.to_rgba([gain])[0]
+    axes.add_patch(Rectangle((left + 0.02, row + 0.03), 0.96, 0.94, facecolor=colour))
+    if cell == swept.best:
+        axes.add_patch(
+            Rectangle((left + 0.04, row + 0.06), 0.92, 0.88, fill=False, ec=style.READING, lw=1.8)
+        )
+    dark = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 0.55
+    ink = "white" if dark else style.INK
+    place = {"ha": "center", "va": "center", "color": ink}
+    axes.text(left + 0.5, row + 0.37, f"{100 * accuracy:.1f}", fontsize=9, weight="bold", **place)
+    axes.text(left + 0.5, row + 0.71, f"{gain:+.1f}", fontsize=7.5, **place)
+
+
+def _fixed(cell: Cell) -> float:
+    lam = cell.column.at(cell.slope)
+    assert lam is not None
+    return lam
+
+
+def _left(column: int) -> float:
+    """The left edge of a column: groups stand apart."""
+    return column + _GAP * (column >= len(NEGATIVE)) + _GAP * (column >= len(FIXED))
+
+
+def _reach(swept: Swept) -> float:
+    """Where the colours end, in points."""
+    largest = max((abs(100 * median(g)) for c in swept.cells if (g := swept.gains(c))), default=0)
+    return min(max(largest, NARROWEST), WIDEST)
+
+
+def _colours() -> Colormap:
+    """The colour of the better neuron; white where they are equal."""
+    stops = [style.STANDARD, "#8fbfdd", "#f7f7f7", "#86cfb6", style.IMPLICIT]
+    return LinearSegmentedColormap.from_list("neurons", stops)
+
+
+def _footnote(figure: Figure, note: str) -> None:
+    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=style.QUIET)
+    figure.get_layout_engine().set(rect=(0, 0.035, 1, 0.965))  # pyright: ignore

@@ -1,0 +1,74 @@
+"""The numbers of the transfer experiment: tables and CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from ibnn.lab.experiments.conversions import LAMBDAS, WAYS
+from ibnn.lab.experiments.experiment import Run, Table
+from ibnn.lab.experiments.transfer_readings import Reading, Transferred
+from ibnn.lab.report.statistics import Paired, percent
+from ibnn.theory import transferred_margin
+
+
+def tables(found: Transferred) -> list[Table]:
+    """Every lam and way."""
+    made = [_table(found, "accuracy", "Validation accuracy")]
+    made.append(_table(found, "attacked", "Accuracy under attack"))
+    if found.margins:
+        made.append(_margin_table(found))
+    return made
+
+
+def _table(found: Transferred, reading: Reading, title: str) -> Table:
+    def cell(way: str, lam: float) -> str:
+        middle = percent(median(found.values(reading, way, lam).values()))
+        change = found.difference(reading, way, lam)
+        return f"{middle} ({_short(change)})" if lam and change else middle
+
+    return Table(
+        f"{title}: median, and in brackets the mean change from λ = 0 with its 95 % interval",
+        ("λ", *(way.capitalize() for way in WAYS)),
+        [(f"{lam:g}", *(cell(way, lam) for way in WAYS)) for lam in LAMBDAS],
+    )
+
+
+def _short(change: Paired) -> str:
+    mean, low, high = (f"{100 * v:+.1f}" for v in (change.mean, change.low, change.high))
+    return f"{mean}: {low} to {high}"
+
+
+def _margin_table(found: Transferred) -> Table:
+    every = list(found.margins.values())
+
+    def middle(index: int, head: str) -> str:
+        return f"{median(m['points'][index][head] for m in every):.3f}"
+
+    def bound(lam: float) -> str:
+        left = [transferred_margin(m["standard"], lam, m["units"]) for m in every]
+        return f"{median(left):.3f}"
+
+    return Table(
+        "Margins: median",
+        ("λ", "Old head", "New head", "Bound"),
+        [
+            (f"{lam:g}", middle(i, "old"), middle(i, "new"), bound(lam))
+            for i, lam in enumerate(LAMBDAS)
+        ],
+    )
+
+
+def rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """The CSV: one line for each seed, lam and way, and for each margin."""
+    lines: list[dict[str, Any]] = []
+    for run in runs:
+        own = {"seed": run.config.seed, "run": run.result.identity}
+        lines += [{**own, **point} for point in run.measured["points"]]
+        margin = run.measured["margin"]
+        for point in margin["points"] if margin else ():
+            bound = transferred_margin(margin["standard"], point["lam"], margin["units"])
+            named = {"margin_old": point["old"], "margin_new": point["new"], "margin_bound": bound}
+            lines.append({**own, "lam": point["lam"], "way": "margin", **named})
+    return lines
