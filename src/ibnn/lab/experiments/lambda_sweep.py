@@ -19,7 +19,7 @@ from ibnn.lab.training import Result, RunConfig
 CONFIRMING = 5  # further seeds of the best cell: it was chosen among many, and flatters itself
 CONFIRMING_SMOKE = 2
 _SIZES = {
-    "smoke": Size(1, 200, seeds=2),
+    "smoke": Size(2, 200, seeds=2),
     "cpu": Size(8, 4_000, seeds=2),
     "paper": Size(seeds=5),
 }

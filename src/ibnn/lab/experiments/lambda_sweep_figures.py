@@ -32,7 +32,7 @@ def draw_map(swept: Swept, note: str) -> Figure:
     axes.set_xlim(-0.05, _left(len(COLUMNS) - 1) + 1.05)
     axes.set_ylim(len(slopes), 0)
     axes.set_xticks([_left(i) + 0.5 for i in range(len(COLUMNS))])
-    axes.set_xticklabels([c.name.replace(" learnt", "\nlearnt", 1) for c in COLUMNS])
+    axes.set_xticklabels([_wrapped(column.name) for column in COLUMNS])
     axes.set_yticks([row + 0.5 for row in range(len(slopes))])
     axes.set_yticklabels([f"{slope:g}" for slope in slopes])
     axes.set_xlabel("λ: fixed, below 0 and as a share of the threshold 1/p; and learnt")
@@ -103,6 +103,11 @@ def _fixed(cell: Cell) -> float:
     lam = cell.column.at(cell.slope)
     assert lam is not None
     return lam
+
+
+def _wrapped(name: str) -> str:
+    """The name of a column on two lines, if it is long."""
+    return name.replace(", ", ",\n") if ", " in name else name.replace(" learnt", "\nlearnt")
 
 
 def _left(column: int) -> float:

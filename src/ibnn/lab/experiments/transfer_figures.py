@@ -27,7 +27,7 @@ def draw_conversions(found: Transferred, note: str) -> Figure:
     top.set_ylabel("validation accuracy, %")
     eps = next(iter(found.measured.values()))["eps"]
     bottom.set_ylabel(f"accuracy under PGD, ε = {eps:g}, %")
-    top.legend(loc="lower center", fontsize=7.5)
+    _legend(top)
     _lam_axis(bottom)
     _footnote(figure, note)
     return figure
@@ -47,7 +47,7 @@ def draw_margins(found: Transferred, note: str) -> Figure:
     _family(axes, bounds, "bound  M - 2 |λ| √D", style.READING, "", "--")
     axes.axhline(0.0, color=style.QUIET, linewidth=0.8)
     axes.set_ylabel("margin between the classes")
-    axes.legend(loc="lower center", fontsize=7.5)
+    _legend(axes)
     _lam_axis(axes)
     _footnote(figure, note)
     return figure
@@ -81,6 +81,11 @@ def _family(
 
 def _margins(every: Sequence, head: str) -> list[list[float]]:
     return [[m["points"][index][head] for m in every] for index in range(len(LAMBDAS))]
+
+
+def _legend(axes: Axes) -> None:
+    """Above the panel: curves may go anywhere inside."""
+    axes.legend(loc="lower left", bbox_to_anchor=(-0.01, 1.0), ncols=4, fontsize=7.5, borderpad=0)
 
 
 def _lam_axis(axes: Axes) -> None:

@@ -1,0 +1,247 @@
+"""The transfer experiment from plan to report, its arithmetic, and its margins."""
+
+import csv
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get
+from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED, WAYS, attacked_accuracy
+from ibnn.lab.experiments.margin import Classifier, margin, margins, widest
+from ibnn.lab.experiments.refit import refit_head
+from ibnn.lab.experiments.transfer_readings import Transferred, kept
+from ibnn.lab.models import UCN
+from ibnn.lab.report import write_report
+from ibnn.lab.report.statistics import Paired
+from ibnn.theory import transferred_margin
+
+SMOKE = Settings(preset="smoke", dataset="digits")
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory) -> Path:
+    """A finished smoke run with its report."""
+    folder = tmp_path_factory.mktemp("transfer")
+    assert execute(get("transfer"), SMOKE, folder, engine="inline").ok
+    write_report(get("transfer"), SMOKE, folder)
+    return folder
+
+
+def rows(root: Path) -> list[dict[str, str]]:
+    with (root / "transfer-digits" / "transfer.csv").open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_it_trains_the_standard_networks_of_learning_speed_and_no_other():
+    for settings in (SMOKE, Settings(preset="paper", dataset="cifar10")):
+        shared = get("learning-speed").plan(settings, {})
+        own = get("transfer").plan(settings, {})
+        standard = {c.identity() for c in shared if c.neuron == "standard"}
+        assert {config.identity() for config in own} == standard
+
+
+def test_every_seed_lam_and_way_is_one_line_of_the_csv(root):
+    lines = rows(root)
+    assert len(lines) == 2 * len(LAMBDAS) * (len(WAYS) + 1)
+    converted = [line for line in lines if line["way"] in WAYS]
+    assert len({(line["seed"], line["lam"], line["way"]) for line in converted}) == len(converted)
+    # PGD counts an image it finds wrong already, so an attack never makes a network better; the
+    # attacked images are all of the test images here
+    assert all(float(c["attacked"]) <= float(c["accuracy"]) + 1e-12 for c in converted)
+
+
+def test_at_lam_0_the_old_head_is_the_trained_network(root):
+    runs, missing = collect(get("transfer"), SMOKE, root)
+    assert not missing
+    found = Transferred(runs).values("accuracy", OLD, 0.0)
+    assert found == {run.config.seed: run.result.accuracy for run in runs}
+
+
+def test_margins_of_trained_classifiers_stay_above_the_bound(root):
+    lines = [line for line in rows(root) if line["way"] == "margin"]
+    for line in lines:
+        # float64 solves are exact to 1e-10 per unit
+        assert float(line["margin_old"]) >= float(line["margin_bound"]) - 1e-8
+        assert float(line["margin_new"]) >= float(line["margin_old"])
+    none = [line for line in lines if float(line["lam"]) == 0]
+    assert all(line["margin_old"] == line["margin_bound"] for line in none)
+
+
+def test_the_report_has_its_pictures_claims_and_what_was_reduced(root):
+    folder = root / "transfer-digits"
+    page = (folder / "report.html").read_text()
+    for name in ("transfer", "margin"):
+        assert (folder / f"{name}.png").stat().st_size > 10_000
+        assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+    assert page.count('<img src="data:image/png;base64,') == 2
+    assert page.count('data-name="Agrees"') == 7
+    assert "its numbers mean nothing" in page
+    # two seeds decide nothing; the bound is a theorem and needs no seeds
+    assert page.count('class="answer undecided"') == 6
+    assert page.count('class="answer yes"') == 1
+
+
+def test_lam_cannot_be_chosen_since_all_of_them_are_shown():
+    with pytest.raises(ExperimentError, match="transfer has its own"):
+        get("transfer").check(Settings(preset="smoke", dataset="digits", lam="0.05"))
+
+
+def test_the_margin_of_two_units_by_hand():
+    """y = (3, 1) and (1, 3): far apart, tanh is 1 and z moves by lam / 2 towards each other."""
+    hidden = nn.Linear(2, 2, bias=False, dtype=torch.float64)
+    hidden.weight.data = torch.eye(2, dtype=torch.float64)
+    head = torch.tensor([1.0, -1.0], dtype=torch.float64) / math.sqrt(2)
+    classifier = Classifier(hidden, head)
+    x, y = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=torch.float64), torch.tensor([1, 0])
+    before = margin(classifier.features(x, 0.0) @ head, y)
+    after = margin(classifier.features(x, -0.5) @ head, y)
+    assert before == pytest.approx(4 / math.sqrt(2))
+    # 1 - tanh(10 * 1.5) is 2e-13
+    assert after == pytest.approx(3 / math.sqrt(2), abs=1e-9)
+    assert transferred_margin(before, -0.5, units=2) == pytest.approx(2 / math.sqrt(2))
+
+
+def test_the_widest_head_is_across_the_gap():
+    """Two points each on x = 0 and x = 2, at any height: the gap is 2 wide, along x."""
+    x = torch.tensor([[0.0, 0.0], [0.0, 5.0], [2.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
+    y = torch.tensor([0, 0, 1, 1])
+    direction = widest(x, y)
+    # libsvm stops at a tolerance of 1e-3 of its dual conditions
+    assert margin(x @ direction, y) == pytest.approx(2.0, abs=1e-2)
+
+
+def test_margins_are_left_out_without_two_classes():
+    examples: Any = SimpleNamespace(
+        x_train=torch.zeros(4, 1, 2, 2, dtype=torch.uint8), y_train=torch.tensor([0, 0, 2, 0])
+    )
+    assert margins(examples, LAMBDAS, seed=0) is None
+
+
+@pytest.fixture
+def network() -> UCN:
+    made = UCN(
+        (1, 6, 6), 3, 1, 2, initialisation="torch", generator=torch.Generator().manual_seed(0)
+    )
+    return made.eval()
+
+
+def test_a_refitted_head_is_the_best_one_and_nothing_else_changes(network):
+    source = torch.Generator().manual_seed(1)
+    x = torch.rand(90, 1, 6, 6, generator=source)
+    y = torch.randint(3, (90,), generator=source)
+    fitted = refit_head(network, x, y)
+    for (name, before), (_, after) in zip(
+        network.state_dict().items(), fitted.state_dict().items(), strict=True
+    ):
+        assert name.startswith("head") or torch.equal(before, after)
+    right = lambda net: float((net(x).argmax(1) == y).double().mean())  # noqa: E731
+    assert right(fitted) > right(network)
+    # the optimum: its penalised gradient vanishes in scaled features
+    features = network.blocks(x).flatten(1).detach()
+    mean, std = features.mean(0), features.std(0)
+    std = std.clamp_min(0.01 * float(std.mean()))
+    scaled = (features - mean) / std
+    weight = fitted.head.weight.detach() * std
+    error = fitted(x).detach().softmax(1) - nn.functional.one_hot(y, 3)
+    gradient = error.T @ scaled / len(x) + 0.1 * weight
+    start = (torch.full((90, 3), 1 / 3) - nn.functional.one_hot(y, 3)).T @ scaled / len(x)
+    # 30 iterations of L-BFGS on a strongly convex problem: three digits of the first gradient
+    assert gradient.norm() < 1e-3 * start.norm()
+
+
+def test_a_refitted_head_does_not_see_the_size_of_features(network):
+    source = torch.Generator().manual_seed(1)
+    x = torch.rand(90, 1, 6, 6, generator=source)
+    y = torch.randint(3, (90,), generator=source)
+    small = refit_head(network, x, y)(x)
+    with torch.no_grad():
+        for norm in (m for m in network.modules() if isinstance(m, nn.BatchNorm2d)):
+            norm.weight *= 20
+            norm.bias += 3
+    # float32 sums of 72 features about 20 times their spread
+    assert torch.allclose(refit_head(network, x, y)(x), small, atol=1e-2)
+
+
+def test_a_radius_of_nothing_leaves_clean_accuracy(network):
+    x = torch.rand(20, 1, 6, 6, generator=torch.Generator().manual_seed(2))
+    y = network(x).argmax(1)
+    assert attacked_accuracy(network, x, y, eps=0.0) == 1.0
+    assert attacked_accuracy(network, x, y, eps=1.0) < 1.0
+
+
+def transferred(accuracy: dict[float, list[float]]) -> Transferred:
+    """Measurements with the given accuracies of the old head by lam (1 elsewhere), one per seed."""
+    runs: Any = [
+        SimpleNamespace(
+            config=SimpleNamespace(seed=seed),
+            measured={
+                "points": [
+                    {
+                        "lam": lam,
+                        "way": way,
+                        "accuracy": accuracy.get(lam, [0.9] * 2)[seed] if way == OLD else 0.8,
+                        "attacked": 0.5 - lam if way == OLD else 0.25,
+                    }
+                    for lam in LAMBDAS
+                    for way in WAYS
+                ],
+                "margin": {
+                    "units": 16,
+                    "standard": 4.0 + seed,
+                    "points": [{"lam": lam, "old": 4.0, "new": 5.0} for lam in LAMBDAS],
+                },
+            },
+        )
+        for seed in range(2)
+    ]
+    return Transferred(runs)
+
+
+def test_differences_are_taken_seed_by_seed():
+    found = transferred({-0.1: [0.8, 0.9], 0.0: [0.9, 0.94]})
+    change = found.difference("accuracy", OLD, -0.1)
+    assert change is not None
+    # -0.10 and -0.04: mean -0.07, standard error 0.03, Student's t of one degree is 12.706
+    assert change.mean == pytest.approx(-0.07)
+    assert change.high - change.mean == pytest.approx(12.706 * 0.03, rel=1e-4)
+    attacked = found.between_lams("attacked", OLD, -1.0, -0.05)
+    assert attacked is not None
+    assert attacked.mean == pytest.approx(0.95)
+
+
+def test_one_way_against_another_is_the_mean_over_lam_without_0():
+    found = transferred({0.0: [0.0, 0.0], -1.0: [0.0, 0.9]})
+    heads = found.between_ways("accuracy", REFITTED, OLD)
+    assert heads is not None
+    # old: (0 + 8 * 0.9) / 9 = 0.8 and 0.9; refitted 0.8: differences 0 and -0.1
+    assert heads.mean == pytest.approx(-0.05)
+
+
+def test_the_strongest_lam_that_keeps_accuracy_has_no_weaker_one_that_does_not():
+    kept_until = {-0.02: [0.9, 0.9], -0.05: [0.895, 0.895], -0.1: [0.88, 0.88], -0.2: [0.9, 0.9]}
+    assert transferred(kept_until).strongest_kept(OLD) == -0.05
+    assert transferred({-0.02: [0.5, 0.5]}).strongest_kept(OLD) is None
+
+
+def test_the_slack_of_the_bound_is_the_smallest_of_all():
+    # at lam = 0 the bound is M itself: 4 - 4 for seed 0, 4 - 5 for seed 1
+    assert transferred({}).lowest_slack() == pytest.approx(-1.0)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "count", "answer"),
+    [
+        (-0.009, 0.002, 5, "yes"),
+        (-0.03, -0.011, 5, "no"),
+        (-0.02, 0.0, 5, "not decided"),
+        (-0.009, 0.002, 4, "not decided"),
+    ],
+)
+def test_kept_means_that_the_interval_excludes_the_loss(low, high, count, answer):
+    assert kept([Paired((low + high) / 2, low, high, count)]) == answer
+    assert kept([Paired(0.0, -0.001, 0.001, 5), None]) == "not decided"
