@@ -10,15 +10,15 @@ import pytest
 import torch
 from torch import nn
 
+from ibnn.lab.analysis.transfer_margin import Classifier, Task, margins
 from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get
 from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED, WAYS, attacked_accuracy
-from ibnn.lab.experiments.margin import Classifier, margin, margins, widest
+from ibnn.lab.experiments.margin import margin_curve
 from ibnn.lab.experiments.refit import refit_head
 from ibnn.lab.experiments.transfer_readings import Transferred, kept
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report
 from ibnn.lab.report.statistics import Paired
-from ibnn.theory import transferred_margin
 
 SMOKE = Settings(preset="smoke", dataset="digits")
 
@@ -64,12 +64,13 @@ def test_at_lam_0_the_old_head_is_the_trained_network(root):
 
 def test_margins_of_trained_classifiers_stay_above_the_bound(root):
     lines = [line for line in rows(root) if line["way"] == "margin"]
+    assert len(lines) == 2 * len(LAMBDAS)
     for line in lines:
         # float64 solves are exact to 1e-10 per unit
-        assert float(line["margin_old"]) >= float(line["margin_bound"]) - 1e-8
-        assert float(line["margin_new"]) >= float(line["margin_old"])
+        assert float(line["margin_old_head"]) >= float(line["bound_sharper"]) - 1e-8
+        assert float(line["bound_sharper"]) >= float(line["bound_paper"])
     none = [line for line in lines if float(line["lam"]) == 0]
-    assert all(line["margin_old"] == line["margin_bound"] for line in none)
+    assert all(line["margin_old_head"] == line["bound_paper"] for line in none)
 
 
 def test_the_report_has_its_pictures_claims_and_what_was_reduced(root):
@@ -93,33 +94,26 @@ def test_lam_cannot_be_chosen_since_all_of_them_are_shown():
 
 def test_the_margin_of_two_units_by_hand():
     """y = (3, 1) and (1, 3): far apart, tanh is 1 and z moves by lam / 2 towards each other."""
-    hidden = nn.Linear(2, 2, bias=False, dtype=torch.float64)
-    hidden.weight.data = torch.eye(2, dtype=torch.float64)
+    identity = torch.eye(2, dtype=torch.float64)
     head = torch.tensor([1.0, -1.0], dtype=torch.float64) / math.sqrt(2)
-    classifier = Classifier(hidden, head)
-    x, y = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=torch.float64), torch.tensor([1, 0])
-    before = margin(classifier.features(x, 0.0) @ head, y)
-    after = margin(classifier.features(x, -0.5) @ head, y)
-    assert before == pytest.approx(4 / math.sqrt(2))
+    classifier = Classifier(identity, torch.zeros(2, dtype=torch.float64), head)
+    x = torch.tensor([[3.0, 1.0], [1.0, 3.0]], dtype=torch.float64)
+    found = margins(Task("hand", x, torch.tensor([1, 0])), classifier, -0.5)
+    assert found["margin_before"] == pytest.approx(4 / math.sqrt(2))
     # 1 - tanh(10 * 1.5) is 2e-13
-    assert after == pytest.approx(3 / math.sqrt(2), abs=1e-9)
-    assert transferred_margin(before, -0.5, units=2) == pytest.approx(2 / math.sqrt(2))
-
-
-def test_the_widest_head_is_across_the_gap():
-    """Two points each on x = 0 and x = 2, at any height: the gap is 2 wide, along x."""
-    x = torch.tensor([[0.0, 0.0], [0.0, 5.0], [2.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
-    y = torch.tensor([0, 0, 1, 1])
-    direction = widest(x, y)
-    # libsvm stops at a tolerance of 1e-3 of its dual conditions
-    assert margin(x @ direction, y) == pytest.approx(2.0, abs=1e-2)
+    assert found["margin_old_head"] == pytest.approx(3 / math.sqrt(2), abs=1e-9)
+    assert found["bound_paper"] == pytest.approx(2 / math.sqrt(2))
+    # here both units move as far as any two can
+    assert found["bound_sharper"] == pytest.approx(3 / math.sqrt(2))
 
 
 def test_margins_are_left_out_without_two_classes():
     examples: Any = SimpleNamespace(
-        x_train=torch.zeros(4, 1, 2, 2, dtype=torch.uint8), y_train=torch.tensor([0, 0, 2, 0])
+        name="one class",
+        x_train=torch.zeros(4, 1, 2, 2, dtype=torch.uint8),
+        y_train=torch.tensor([0, 0, 2, 0]),
     )
-    assert margins(examples, LAMBDAS, seed=0) is None
+    assert margin_curve(examples, LAMBDAS, seed=0) is None
 
 
 @pytest.fixture
@@ -193,7 +187,15 @@ def transferred(accuracy: dict[float, list[float]]) -> Transferred:
                 "margin": {
                     "units": 16,
                     "standard": 4.0 + seed,
-                    "points": [{"lam": lam, "old": 4.0, "new": 5.0} for lam in LAMBDAS],
+                    "points": [
+                        {
+                            "lam": lam,
+                            "margin_old_head": 4.0,
+                            "margin_refitted": 5.0,
+                            "bound_paper": 4.0 + seed - 8 * abs(lam),
+                        }
+                        for lam in LAMBDAS
+                    ],
                 },
             },
         )

@@ -10,11 +10,17 @@ from ibnn.lab.experiments.comparison_words import NOT_YET, difference, run_row
 from ibnn.lab.experiments.experiment import Claim, Preset, Run, Settings, Table
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import HELD_OUT
-from ibnn.lab.experiments.sweep_cells import COLUMNS, FIXED, LEARNT, WINDOW_SIDE, WINDOW_STD, Cell
+from ibnn.lab.experiments.sweep_cells import (
+    COLUMNS,
+    FIXED,
+    LEARNT,
+    PAPERS_SLOPE,
+    WINDOW_SIDE,
+    WINDOW_STD,
+    Cell,
+)
 from ibnn.lab.experiments.swept import Swept
 from ibnn.lab.report.statistics import Paired, percent
-
-PAPERS_SLOPE = 10.0
 
 MAP = (
     "Best accuracy on held-out training data, median over seeds, and below it the gain over the "

@@ -9,6 +9,7 @@ import ibnn
 from ibnn.lab.training import RunConfig
 
 SLOPES = (1.0, 3.0, 10.0, 30.0, 100.0)
+PAPERS_SLOPE = 10.0
 NEGATIVE = (-1.0, -0.5, -0.2, -0.05)
 SHARES = (0.5, 0.8, 0.95)  # of the threshold of uniqueness 1/p
 LEARNT, LEARNT_SLOPE, WINDOW = "λ learnt", "λ and p learnt", "window, λ learnt"

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.conversions import LAMBDAS, conversions
 from ibnn.lab.experiments.experiment import Findings, Picture, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.learning_speed import LearningSpeed
-from ibnn.lab.experiments.margin import margins
+from ibnn.lab.experiments.margin import margin_curve
 from ibnn.lab.experiments.transfer_figures import draw_conversions, draw_margins
 from ibnn.lab.experiments.transfer_readings import Transferred
 from ibnn.lab.experiments.transfer_tables import rows, tables
@@ -37,7 +37,7 @@ class Transfer(ImageExperiment):
         assert isinstance(network, UCN)
         return {
             **conversions(network, examples),
-            "margin": margins(examples, LAMBDAS, run.config.seed),
+            "margin": margin_curve(examples, LAMBDAS, run.config.seed),
         }
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -13,7 +14,6 @@ from ibnn.lab.experiments.conversions import LAMBDAS, OLD, RECALIBRATED, REFITTE
 from ibnn.lab.experiments.transfer_readings import Reading, Transferred
 from ibnn.lab.report import style
 from ibnn.lab.report.bands import band
-from ibnn.theory import transferred_margin
 
 _MARKS = {OLD: ("o", "-"), RECALIBRATED: ("s", "--"), REFITTED: ("^", "-.")}
 _LINEAR = 0.02  # lam is drawn to a linear scale up to here, then to a logarithmic one
@@ -37,14 +37,12 @@ def draw_margins(found: Transferred, note: str) -> Figure:
     """Margins after conversion, and the paper's bound."""
     figure, (axes,) = style.figure(width=WIDTH, height=3.6)
     every = list(found.margins.values())
-    first = every[0]
-    bounds = [
-        [transferred_margin(m["standard"], lam, first["units"]) for m in every] for lam in LAMBDAS
-    ]
     light, dark = style.greens(4)[1], style.greens(4)[3]
-    _family(axes, _margins(every, "new"), "new head of widest margin", dark, "^", "-.")
-    _family(axes, _margins(every, "old"), "old head", light, "o", "-")
-    _family(axes, bounds, "bound  M - 2 |λ| √D", style.READING, "", "--")
+    _family(axes, _margins(every, "margin_refitted"), "new head of widest margin", dark, "^", "-.")
+    _family(axes, _margins(every, "margin_old_head"), "old head", light, "o", "-")
+    bounds = (("bound_sharper", "sharper bound", ":"), ("bound_paper", "M - 2 |λ| √D", "--"))
+    for key, name, dashes in bounds:
+        _family(axes, _margins(every, key), name, style.READING, "", dashes)
     axes.axhline(0.0, color=style.QUIET, linewidth=0.8)
     axes.set_ylabel("margin between the classes")
     _legend(axes)
@@ -79,8 +77,8 @@ def _family(
     )
 
 
-def _margins(every: Sequence, head: str) -> list[list[float]]:
-    return [[m["points"][index][head] for m in every] for index in range(len(LAMBDAS))]
+def _margins(every: Sequence[Mapping[str, Any]], key: str) -> list[list[float]]:
+    return [[m["points"][index][key] for m in every] for index in range(len(LAMBDAS))]
 
 
 def _legend(axes: Axes) -> None:

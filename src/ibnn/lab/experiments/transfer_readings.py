@@ -9,9 +9,9 @@ from typing import Any, Literal
 from ibnn.lab.experiments.conversions import LAMBDAS
 from ibnn.lab.experiments.experiment import Answer, Run
 from ibnn.lab.report.statistics import FEWEST_PAIRS, Paired, paired
-from ibnn.theory import transferred_margin
 
 Reading = Literal["accuracy", "attacked"]
+HEADS = ("margin_old_head", "margin_refitted")
 KEPT = 0.01  # accuracy counts as kept if no more than this is lost
 
 
@@ -64,10 +64,10 @@ class Transferred:
     def lowest_slack(self) -> float | None:
         """By how much margins exceed the bound at least, over all seeds and lam."""
         found = [
-            point[head] - transferred_margin(values["standard"], point["lam"], values["units"])
+            point[head] - point["bound_paper"]
             for values in self.margins.values()
             for point in values["points"]
-            for head in ("old", "new")
+            for head in HEADS
         ]
         return min(found, default=None)
 

@@ -8,9 +8,8 @@ from typing import Any
 
 from ibnn.lab.experiments.conversions import LAMBDAS, WAYS
 from ibnn.lab.experiments.experiment import Run, Table
-from ibnn.lab.experiments.transfer_readings import Reading, Transferred
+from ibnn.lab.experiments.transfer_readings import HEADS, Reading, Transferred
 from ibnn.lab.report.statistics import Paired, percent
-from ibnn.theory import transferred_margin
 
 
 def tables(found: Transferred) -> list[Table]:
@@ -43,19 +42,21 @@ def _short(change: Paired) -> str:
 def _margin_table(found: Transferred) -> Table:
     every = list(found.margins.values())
 
-    def middle(index: int, head: str) -> str:
-        return f"{median(m['points'][index][head] for m in every):.3f}"
+    def middle(index: int, key: str) -> str:
+        return f"{median(m['points'][index][key] for m in every):.3f}"
 
-    def bound(lam: float) -> str:
-        left = [transferred_margin(m["standard"], lam, m["units"]) for m in every]
-        return f"{median(left):.3f}"
-
+    columns = {
+        "Old head": "margin_old_head",
+        "New head": "margin_refitted",
+        "Paper's bound": "bound_paper",
+        "Sharper bound": "bound_sharper",
+    }
     return Table(
         "Margins: median",
-        ("λ", "Old head", "New head", "Bound"),
+        ("λ", *columns),
         [
-            (f"{lam:g}", middle(i, "old"), middle(i, "new"), bound(lam))
-            for i, lam in enumerate(LAMBDAS)
+            (f"{lam:g}", *(middle(index, key) for key in columns.values()))
+            for index, lam in enumerate(LAMBDAS)
         ],
     )
 
@@ -68,7 +69,6 @@ def rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
         lines += [{**own, **point} for point in run.measured["points"]]
         margin = run.measured["margin"]
         for point in margin["points"] if margin else ():
-            bound = transferred_margin(margin["standard"], point["lam"], margin["units"])
-            named = {"margin_old": point["old"], "margin_new": point["new"], "margin_bound": bound}
-            lines.append({**own, "lam": point["lam"], "way": "margin", **named})
+            numbers = {key: point[key] for key in (*HEADS, "bound_paper", "bound_sharper")}
+            lines.append({**own, "lam": point["lam"], "way": "margin", **numbers})
     return lines

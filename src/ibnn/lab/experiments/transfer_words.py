@@ -33,7 +33,8 @@ CONVERSIONS = (
 )
 MARGINS = (
     "The margin of a small classifier (one hidden layer, no batch norm, head of length 1) after "
-    "conversion, against λ, and what the paper proves to be left of it."
+    "conversion, against λ; dashed: what the paper proves to be left of it; dotted: a sharper "
+    "bound, from how far all units together can move."
 )
 
 
