@@ -118,9 +118,11 @@ def test_margins_are_left_out_without_two_classes():
 
 @pytest.fixture
 def network() -> UCN:
-    made = UCN(
-        (1, 6, 6), 3, 1, 2, initialisation="torch", generator=torch.Generator().manual_seed(0)
-    )
+    """Its convolution is positive, so that no unit is dead."""
+    source = torch.Generator().manual_seed(0)
+    made = UCN((1, 6, 6), 3, 1, 2, initialisation="torch", generator=source)
+    for parameter in (made.blocks[0].conv.weight, made.blocks[0].conv.bias):
+        parameter.data.abs_()
     return made.eval()
 
 
