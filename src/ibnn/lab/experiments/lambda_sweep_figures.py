@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from statistics import median
+from typing import Any
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Colormap, LinearSegmentedColormap, TwoSlopeNorm
@@ -16,7 +18,7 @@ from ibnn.lab.experiments.swept import Swept
 from ibnn.lab.report import style
 from ibnn.lab.report.statistics import percent
 
-WIDEST = 5.0  # points of accuracy at which colours end, so that a collapsed cell hides no other
+WIDEST = 3.0  # points of accuracy at which colours end, so that a collapsed cell hides no other
 NARROWEST = 1.0
 _GAP = 0.35  # between the groups of columns
 
@@ -59,7 +61,8 @@ def draw_products(swept: Swept, note: str) -> Figure:
     for slope, colour in zip(slopes, style.greens(len(slopes)), strict=True):
         cells = [c for c in swept.cells if c.slope == slope and c.column in FIXED]
         known = [(_fixed(c) * slope, [100 * g for g in swept.gains(c)]) for c in cells]
-        known = sorted((x, gains) for x, gains in known if gains)
+        known = [(x, gains) for x, gains in known if gains]
+        known = sorted([*known, (0.0, [0.0])]) if known else []  # lam = 0 is the standard neuron
         for x, gains in known:
             axes.plot([x] * len(gains), gains, ".", color=colour, alpha=0.35, markersize=4)
         axes.plot(
@@ -74,6 +77,11 @@ def draw_products(swept: Swept, note: str) -> Figure:
     axes.xaxis.set_major_locator(FixedLocator([-100, -30, -10, -3, -1, -0.5, 0, 0.5, 0.95]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    # collapsed cells lose tens of points: to a linear scale they would flatten all the others
+    axes.set_yscale("symlog", linthresh=2.0)
+    axes.yaxis.set_major_locator(FixedLocator([-50, -20, -10, -5, -2, -1, 0, 1, 2, 5, 10, 20, 50]))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:+g}" if y else "0"))
     axes.set_xlabel("λ p (1: the threshold of uniqueness)")
     axes.set_ylabel("gain over the standard\nnetwork, points")
     axes.legend(loc="best", ncols=2, fontsize=7.5)
@@ -86,7 +94,7 @@ def _draw_cell(axes: Axes, swept: Swept, cell: Cell, row: int, scale: ScalarMapp
     if not gains or accuracy is None:
         return
     gain, left = 100 * median(gains), _left(COLUMNS.index(cell.column))
-    colour = scale.to_rgba([gain])[0]
+    colour = scale.to_rgba(np.array([gain]))[0]
     axes.add_patch(Rectangle((left + 0.02, row + 0.03), 0.96, 0.94, facecolor=colour))
     if cell == swept.best:
         axes.add_patch(
@@ -94,7 +102,7 @@ def _draw_cell(axes: Axes, swept: Swept, cell: Cell, row: int, scale: ScalarMapp
         )
     dark = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 0.55
     ink = "white" if dark else style.INK
-    place = {"ha": "center", "va": "center", "color": ink}
+    place: Any = {"ha": "center", "va": "center", "color": ink}
     axes.text(left + 0.5, row + 0.37, f"{100 * accuracy:.1f}", fontsize=9, weight="bold", **place)
     axes.text(left + 0.5, row + 0.71, f"{gain:+.1f}", fontsize=7.5, **place)
 
