@@ -53,7 +53,7 @@ class Run:
     measured: Mapping[str, Any]
     data_root: str | os.PathLike[str] | None = None  # where its dataset is
 
-    def dataset(self) -> Dataset:
+    def examples(self) -> Dataset:
         """The examples it was trained and validated on."""
         from ibnn.lab.data import load
         from ibnn.lab.training import prepare

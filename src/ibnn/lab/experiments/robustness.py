@@ -57,7 +57,7 @@ class RobustnessExperiment(ImageExperiment):
 
 def attacked_images(run: Run) -> tuple[Tensor, Tensor]:
     """The test images a network is attacked on, in [0, 1], with their labels."""
-    split = run.dataset()
+    split = run.examples()
     number = IMAGES if run.config.epochs < EPOCHS else None  # all in preset paper
     x, y = split.x_test[:number], split.y_test[:number]
     return (x.float() / 255 if x.dtype == torch.uint8 else x), y
