@@ -22,7 +22,7 @@ def images(count: int = 100) -> tuple[Tensor, Tensor]:
 
 
 @lru_cache
-def _trained(neuron: str) -> nn.Module:
+def _trained(neuron: str) -> nn.Sequential:
     split = data.load("digits")
     x, y = split.x_train.float() / 255, split.y_train
     with torch.random.fork_rng():
@@ -34,7 +34,8 @@ def _trained(neuron: str) -> nn.Module:
             optimizer.zero_grad()
             F.cross_entropy(model(x), y).backward()
             optimizer.step()
-    return model.eval()
+    model.eval()
+    return model
 
 
 def trained(neuron: str = "standard") -> nn.Sequential:

@@ -75,7 +75,7 @@ class Learner(Memory):
 
     def forward(self, x: Tensor) -> Tensor:
         self.asked += 1
-        return self.recall(x)[0] + 0 * x.sum() if self.asked > self.patience else self.network(x)
+        return self.recall(x)[0] if self.asked > self.patience else self.network(x)
 
 
 class Reverse(torch.autograd.Function):

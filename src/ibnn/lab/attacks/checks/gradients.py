@@ -21,7 +21,7 @@ KINKS = 0.1  # share of differences that may straddle the kink of a ReLU
 
 def present(subject: Subject) -> Check:
     """Share of images whose gradient is zero, or not a number."""
-    numbers = {"images": len(subject.few_x)}
+    numbers: dict[str, float] = {"images": len(subject.few_x)}
     passed, told = True, []
     for name in ("ce", "margin"):
         parts = [
