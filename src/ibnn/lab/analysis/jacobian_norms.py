@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,14 +14,9 @@ Function = Callable[[Tensor], Tensor]  # a batch in, a batch out, each example o
 
 @torch.no_grad()
 def forward_product(function: Function, x: Tensor, dx: Tensor) -> Tensor:
-    """J dx of each example.
-
-    The product J^T u is linear in u, and its own derivative by u is J: two reverse passes, so that
-    layers without a forward-mode rule (the implicit ones) can be in between.
-    """
-    outputs, back = torch.func.vjp(function, x)
-    _, forward = torch.func.vjp(lambda u: back(u)[0], torch.zeros_like(outputs))
-    return forward(dx)[0]
+    """J dx of each example."""
+    _, _, forward = _products(function, x)
+    return forward(dx)
 
 
 @torch.no_grad()
@@ -29,7 +25,7 @@ def frobenius_norms(
 ) -> Tensor:
     """|J|_F of each example: Hutchinson's E|J^T u|^2 over random signs u, or exactly, a product
     per output, where the outputs are no more than the probes."""
-    outputs, back = torch.func.vjp(function, x)
+    outputs, back, _ = _products(function, x)
     size = outputs[0].numel()
     total = x.new_zeros(len(x))
     count = min(size, probes)
@@ -39,7 +35,7 @@ def frobenius_norms(
             u[:, number] = 1
         else:
             u = torch.randint(0, 2, (len(x), size), generator=generator) * 2.0 - 1
-        total += _norms(back(u.to(outputs.dtype).reshape(outputs.shape))[0]).square()
+        total += _norms(back(u.to(outputs.dtype).reshape(outputs.shape))).square()
     return (total if size <= probes else total / count).sqrt()
 
 
@@ -62,18 +58,29 @@ def spectral_norms(
     rtol: float = 1e-4,
 ) -> Spectral:
     """Power iteration on J^T J, every example at once, until none changes by more than `rtol`."""
-    outputs, back = torch.func.vjp(function, x)
-    _, forward = torch.func.vjp(lambda u: back(u)[0], torch.zeros_like(outputs))
+    _, back, forward = _products(function, x)
     v = _unit(torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype))
     norms, change = x.new_zeros(len(x)), torch.inf
     for _ in range(steps):
-        u = forward(v)[0]
+        u = forward(v)
         before, norms = norms, _norms(u)
         change = float(((norms - before) / norms.clamp_min(1e-30)).abs().max())
         if change <= rtol:
             break
-        v = _unit(back(u)[0])
+        v = _unit(back(u))
     return Spectral(norms, v, change)
+
+
+def _products(function: Function, x: Tensor) -> tuple[Tensor, Function, Function]:
+    """f(x), u -> J^T u and v -> J v.
+
+    The product J^T u is linear in u, and its own derivative by u is J: two reverse passes, so that
+    layers without a forward-mode rule (the implicit ones) can be in between.
+    """
+    made: Any = torch.func.vjp(function, x)
+    outputs, back = made
+    again: Any = torch.func.vjp(lambda u: back(u)[0], torch.zeros_like(outputs))
+    return outputs, lambda u: back(u)[0], lambda v: again[1](v)[0]
 
 
 def _norms(x: Tensor) -> Tensor:

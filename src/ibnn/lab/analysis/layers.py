@@ -58,12 +58,11 @@ def capture(network: nn.Module, twin: nn.Module, x: Tensor) -> list[LayerState]:
     if not names:
         raise DoesNotApply("the network has no implicit layer; convert it first (--lam)")
     seen: dict[str, tuple[Tensor, Tensor]] = {}
-    handles = [
-        network.get_submodule(name).register_forward_hook(
-            lambda _, given, out, name=name: seen.__setitem__(name, (given[0], out))
-        )
-        for name in names
-    ]
+
+    def remember(name: str) -> Any:
+        return lambda _, given, out: seen.__setitem__(name, (given[0], out))
+
+    handles = [network.get_submodule(name).register_forward_hook(remember(name)) for name in names]
     try:
         network(x)
     finally:
