@@ -23,12 +23,12 @@ class Match:
     seeds: Band | None  # the same for each implicit network on its own
     never: int  # implicit networks that do not reach it
 
-    def text(self, write: Callable[[float], str]) -> str:
-        """The x of the implicit networks with its band, each number written by `write`."""
+    def text(self, before: str, write: Callable[[float], str]) -> str:
+        """The x of the implicit networks with its band: `before`, then numbers as `write` says."""
         total = self.never + (self.seeds.count if self.seeds else 0)
         if self.seeds is None:
-            return f"never reached ({total} networks)"
-        middle = "not by the median" if self.implicit is None else write(self.implicit)
+            return f"never ({total} networks)"
+        middle = "not in the median" if self.implicit is None else before + write(self.implicit)
         each = (
             f"single networks {write(self.seeds.median)}, 90 % band {write(self.seeds.low)} to "
             f"{write(self.seeds.high)}"

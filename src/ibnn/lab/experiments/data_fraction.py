@@ -70,8 +70,9 @@ def _headline(comparison: Comparison) -> str:
     if match is None:
         return words.NOT_YET
     return (
-        f"The standard network's best, {percent(match.level)} with {_percent(match.standard)} of "
-        f"the data, is reached by the implicit-bias network with {match.text(_percent)}."
+        f"The standard network has its best, {percent(match.level)}, with "
+        f"{_percent(match.standard)} of the data; the implicit-bias network reaches it "
+        f"{match.text('with ', _percent)}."
     )
 
 
@@ -80,7 +81,7 @@ def _claims(comparison: Comparison) -> list[Claim]:
     over_all = comparison.mean_difference()
     matched = (
         f"Standard best {percent(match.level)} with {_percent(match.standard)} of the data; "
-        f"implicit with {match.text(_percent)}. "
+        f"implicit {match.text('with ', _percent)}. "
         if match
         else ""
     )

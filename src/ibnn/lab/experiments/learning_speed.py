@@ -82,9 +82,9 @@ def _headline(comparison: Comparison, epochs: int) -> str:
     if match is None:
         return words.NOT_YET
     return (
-        f"The standard network's best, {percent(match.level)} in epoch {match.standard:g} of "
-        f"{epochs}, is matched by the implicit-bias network in epoch "
-        f"{match.text(lambda x: f'{x:.1f}')}."
+        f"The standard network has its best, {percent(match.level)}, in epoch {match.standard:g} "
+        f"of {epochs}; the implicit-bias network reaches it "
+        f"{match.text('in epoch ', lambda x: f'{x:.1f}')}."
     )
 
 
@@ -94,7 +94,7 @@ def _claims(comparison: Comparison, point: Point, epochs: int) -> list[Claim]:
     over_all = comparison.mean_difference()
     matched = (
         f"Of {epochs} epochs: standard best {percent(match.level)} in epoch {match.standard:g}; "
-        f"implicit in epoch {match.text(lambda x: f'{x:.1f}')}. "
+        f"implicit {match.text('in epoch ', lambda x: f'{x:.1f}')}. "
         if match
         else ""
     )
