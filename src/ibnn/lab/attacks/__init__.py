@@ -1,12 +1,12 @@
 """Attacks on any torch model: images in [0, 1] in, one verdict per image out.
 
-Written here, checked against others. A dependency would have saved the files `apgd`, `fab`,
-`square` and `pixle`, but torchattacks pins `requests` to an old release, and it and pyautoattack
-ask for torchvision, which the laboratory does without; foolbox has no APGD and no Square; none
-gives success, distance and queries per image, takes a generator, or puts the model back as it
-was, so each would need a wrapper of about its own size. Instead every attack is held to exact
-answers (linear models, brute force), and a slow test compares robust accuracies with the
-three libraries where they are installed.
+Written here, checked against others. A library would have saved some of these files, but
+torchattacks asks for torchvision, which the laboratory does without, and for a `requests` of 2020;
+foolbox has no APGD, FAB, Square or Pixle; pyautoattack has no PGD, Pixle or attack on labels alone,
+and reseeds torch's global generator. None gives success, distance and queries per image, takes a
+generator, or puts the model back as it was, so each would need a wrapper of about the size of what
+it saves. Instead every attack is held to exact answers (linear models, brute force), and a slow
+test compares robust accuracies and distances with all three where they are installed.
 """
 
 from ibnn.lab.attacks.apgd import APGD

@@ -83,9 +83,8 @@ class APGD(Attack):
     def __post_init__(self) -> None:
         need_ball(self.norm)
         need_eps(self.eps)
-        need_count("steps", self.steps)
-        need_count("restarts", self.restarts)
-        need_count("targets", self.targets)
+        for count in ("steps", "restarts", "targets"):
+            need_count(count, getattr(self, count))
         need_one_of("loss", self.loss, ("ce", "dlr", "dlr-targeted"))
 
     @property
@@ -109,8 +108,8 @@ class APGD(Attack):
         if self.loss != "dlr-targeted":
             yield from [y] * self.restarts
             return
-        logits = model(x)
         best.queries += 1
+        logits = model(x)
         others = logits.scatter(1, y[:, None], -torch.inf)
         likely = others.topk(min(self.targets, logits.shape[1] - 1), dim=1).indices
         for _ in range(self.restarts):
