@@ -233,8 +233,8 @@ def test_the_strongest_lam_that_keeps_accuracy_has_no_weaker_one_that_does_not()
 
 
 def test_the_slack_of_the_bound_is_the_smallest_of_all():
-    # at lam = 0 the bound is M itself: 4 - 4 for seed 0, 4 - 5 for seed 1
-    assert transferred({}).lowest_slack() == pytest.approx(-1.0)
+    # seed 1 has M = 5 and keeps 4: at |lam| = 0.02 the bound is 5 - 8 * 0.02
+    assert transferred({}).lowest_slack() == pytest.approx(4 - 4.84)
 
 
 @pytest.mark.parametrize(
@@ -249,3 +249,9 @@ def test_the_slack_of_the_bound_is_the_smallest_of_all():
 def test_kept_means_that_the_interval_excludes_the_loss(low, high, count, answer):
     assert kept([Paired((low + high) / 2, low, high, count)]) == answer
     assert kept([Paired(0.0, -0.001, 0.001, 5), None]) == "not decided"
+
+
+def test_what_refitting_does_alone_is_told_apart():
+    alone = transferred({0.0: [0.9, 0.86]}).refit_alone("accuracy")
+    assert alone is not None
+    assert alone.mean == pytest.approx(0.8 - 0.88)

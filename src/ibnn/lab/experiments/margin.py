@@ -11,7 +11,7 @@ from ibnn.lab.data import Dataset
 
 UNITS = 16
 IMAGES = 500
-STEPS = 300
+STEPS = 600
 
 
 def margin_curve(examples: Dataset, lambdas: Sequence[float], seed: int) -> dict[str, Any] | None:

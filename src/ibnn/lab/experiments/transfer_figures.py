@@ -91,6 +91,7 @@ def _lam_axis(axes: Axes) -> None:
     axes.xaxis.set_major_locator(FixedLocator(list(LAMBDAS)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(FuncFormatter(lambda lam, _: f"{lam:g}"))
+    axes.set_xlim(1.3 * LAMBDAS[0], 1.3 * LAMBDAS[-1])
     axes.set_xlabel("λ")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
-from ibnn.lab.experiments.conversions import LAMBDAS
+from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED
 from ibnn.lab.experiments.experiment import Answer, Run
 from ibnn.lab.report.statistics import FEWEST_PAIRS, Paired, paired
 
@@ -48,6 +48,10 @@ class Transferred:
         """One way minus another, the mean over all lam but 0."""
         return paired(self._mean(reading, way), self._mean(reading, other))
 
+    def refit_alone(self, reading: Reading) -> Paired | None:
+        """What a refitted head changes without any implicit bias."""
+        return paired(self.values(reading, REFITTED, 0.0), self.values(reading, OLD, 0.0))
+
     def strongest_kept(self, way: str) -> float | None:
         """The most negative lam at which the median accuracy is kept, and so at every weaker one.
 
@@ -62,12 +66,14 @@ class Transferred:
         return best
 
     def lowest_slack(self) -> float | None:
-        """By how much margins exceed the bound at least, over all seeds and lam."""
+        """By how much margins exceed the bound at least, over all seeds and all lam but 0, where
+        the bound is the margin itself."""
         found = [
             point[head] - point["bound_paper"]
             for values in self.margins.values()
             for point in values["points"]
             for head in HEADS
+            if point["lam"]
         ]
         return min(found, default=None)
 

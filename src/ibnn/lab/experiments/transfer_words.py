@@ -42,9 +42,10 @@ def headline(found: Transferred) -> str:
     """The finding in one sentence."""
     lam = found.strongest_kept(OLD)
     if lam is None:
+        weakest = max(value for value in LAMBDAS if value < 0)
         return (
-            f"With the old head already λ = {max(v for v in LAMBDAS if v < 0):g} costs more than "
-            f"{KEPT:.0%} of accuracy."
+            f"With the old head already λ = {weakest:g} costs more than {100 * KEPT:g} point of "
+            f"accuracy: {difference(found.difference('accuracy', OLD, weakest))}."
         )
     attacked = found.difference("attacked", OLD, lam)
     return (
@@ -67,7 +68,8 @@ def margin_footnote(found: Transferred) -> str:
     """The same of the margins."""
     first = next(iter(found.margins.values()))
     return (
-        f"{len(found.margins)} classifiers of {first['units']} units, classes 0 and 1, "
+        f"{len(found.margins)} of {len(found.measured)} classifiers (those that separate), "
+        f"{first['units']} units, classes 0 and 1, "
         f"{first['images']:,} training images"
     )
 
@@ -82,8 +84,9 @@ def claims(found: Transferred) -> list[Claim]:
         Claim(
             "An IBNN can be made by transferring the weights of a trained standard network, "
             "without training: for small |λ| the error stays small.",
-            f"Old head, accuracy minus that of the unconverted network. {listed}. Kept means that "
-            f"the interval excludes a loss of {100 * KEPT:g} point.",
+            f"Old head, the smallest |λ| of the grid, accuracy minus that of the unconverted "
+            f"network. {listed}. Kept means that both intervals exclude a loss of "
+            f"{100 * KEPT:g} point.",
             kept(small),
         ),
         Claim(
@@ -126,12 +129,15 @@ def _bound(found: Transferred) -> list[Claim]:
     if slack is None:
         return []
     middle = median(m["standard"] for m in found.margins.values())
-    count = len(found.margins) * len(LAMBDAS)
+    count = len(found.margins) * (len(LAMBDAS) - 1)
+    missed = len(found.measured) - len(found.margins)
+    left_out = f" {missed} more did not separate their classes and are left out." if missed else ""
     return [
         Claim(
             "With a head of length 1 at least M - 2 |λ| √D of the margin M is left.",
-            f"{count} conversions of {len(found.margins)} classifiers ({UNITS} units, median M "
-            f"{middle:.2f}), old and new head: the smallest margin above its bound by {slack:.2g}.",
+            f"{count} conversions (classifiers: {len(found.margins)}, {UNITS} units, median M "
+            f"{middle:.2f}), old and new head: the margin closest to its bound is {slack:.2g} "
+            f"above it.{left_out}",
             "yes" if slack >= -ROUNDING else "no",
         )
     ]
@@ -150,9 +156,14 @@ def notes(found: Transferred) -> list[str]:
         "Batch normalisation keeps the statistics of the unconverted network unless it is "
         "recalibrated. Recalibration alone changes accuracy, mean over all λ but 0, by "
         f"{difference(recalibrated)}.",
-        f"The refitted head sees {first['refit_images']:,} training images and a fixed penalty of "
-        f"{PENALTY:g}, chosen on nothing; it is therefore compared with a head refitted at λ = 0, "
-        "which need not equal the trained one.",
+        f"The refitted head sees {first['refit_images']:,} training images. Its penalty of "
+        f"{PENALTY:g} was fixed after a look at 0.03, 0.1 and 0.3 on the test images of one "
+        "Fashion-MNIST network (seed 0, λ = 0 and -0.2), for accuracy without attack: there its "
+        "accuracy is slightly flattered.",
+        "Refitting alone does much: at λ = 0 it changes accuracy by "
+        f"{difference(found.refit_alone('accuracy'))} and accuracy under attack by "
+        f"{difference(found.refit_alone('attacked'))}. What λ does with a refitted head is "
+        "therefore measured from a head refitted at λ = 0.",
         f"PGD with {ATTACK_STEPS} steps (step length ε/4, one random start, the same for every "
         "network) through exact gradients: an upper bound of robust accuracy. Accuracy lost by a "
         "conversion is also lost under attack.",
