@@ -124,6 +124,7 @@ def test_the_overview_has_every_claim(root):
         assert findings["title"] in page
         assert f'href="{name}-digits/report.html"' in page
     assert page.count("data:image/png;base64,") == len(NAMES)
+    assert "Left out" not in page
     assert "http:" not in page
     assert "https:" not in page
 
@@ -170,3 +171,15 @@ def test_reports_are_exported_as_markdown_with_figures_and_data(root, tmp_path):
         assert "| The paper says | Measured here | Agrees |" in page
         assert page in {file.read_text() for file in pages[1:]}
         assert f"({name}-digits/README.md)" in pages[0].read_text()
+
+
+def test_a_report_of_another_version_is_left_out_and_said_to_be(root, tmp_path):
+    import shutil
+
+    for name in NAMES[:2]:
+        shutil.copytree(root / f"{name}-digits", tmp_path / f"{name}-digits")
+    file = tmp_path / "learning-speed-digits" / "findings.json"
+    file.write_text(json.dumps({"version": 1}))
+    page = write_overview(tmp_path).read_text()
+    assert "another version of ibnn made them: learning-speed-digits" in page
+    assert "data-fraction-digits/report.html" in page

@@ -13,7 +13,7 @@ import ibnn
 from ibnn.lab import files
 from ibnn.lab.experiments.registry import names
 from ibnn.lab.report.output import embedded, template
-from ibnn.lab.report.write import ABOUT, FINDINGS, PAGE, ReportError
+from ibnn.lab.report.write import ABOUT, FINDINGS, FINDINGS_VERSION, PAGE, ReportError
 
 OVERVIEW = "index.html"
 
@@ -48,10 +48,20 @@ def write_overview(root: str | os.PathLike[str]) -> Path:
         raise ReportError(f"{root} has no report: no folder in it has a {FINDINGS}")
     page = Path(root) / OVERVIEW
     text = template("overview.html.j2").render(
-        chapters=found, page_name=PAGE, version=ibnn.__version__
+        chapters=found, outdated=outdated(root), page_name=PAGE, version=ibnn.__version__
     )
     files.write_text(page, text)
     return page
+
+
+def outdated(root: str | os.PathLike[str]) -> list[str]:
+    """The reports another version of ibnn made: they are not summed up until made again."""
+    found = sorted(Path(root).glob(f"*/{FINDINGS}"))
+    return [
+        file.parent.name
+        for file in found
+        if json.loads(file.read_text())["version"] != FINDINGS_VERSION
+    ]
 
 
 def chapters(root: str | os.PathLike[str]) -> list[Chapter]:
@@ -60,6 +70,8 @@ def chapters(root: str | os.PathLike[str]) -> list[Chapter]:
     for file in sorted(Path(root).glob(f"*/{FINDINGS}")):
         if (file.parent / ABOUT).is_file():
             findings = json.loads(file.read_text())
+            if findings["version"] != FINDINGS_VERSION:
+                continue
             name = f"{findings['pictures'][0]['name']}.png"
             picture = embedded({name: (file.parent / name).read_bytes()})[name]
             entry = Entry(file.parent.name, findings, picture)

@@ -20,7 +20,8 @@ from ibnn.lab.report.style import style
 ABOUT = "experiment.json"
 PAGE = "report.html"
 FINDINGS = "findings.json"
-VERSION = 1
+VERSION = 1  # of experiment.json
+FINDINGS_VERSION = 2  # of findings.json
 
 
 class ReportError(Exception):
@@ -71,7 +72,7 @@ def _summary(page: Page) -> dict[str, Any]:
     """What an overview of several reports needs to know of this one."""
     findings, experiment, settings = page.findings, page.experiment, page.settings
     return {
-        "version": VERSION,
+        "version": FINDINGS_VERSION,
         "experiment": experiment.name,
         "title": experiment.title,
         "dataset": experiment.dataset(settings),
