@@ -36,7 +36,7 @@ class Budget:
     lengths: tuple[float, ...]
 
 
-QUICK = Budget(6, 120, 30, 80, 300, (64,), (1.0,))
+QUICK = Budget(6, 120, 30, 80, 150, (64,), (1.0,))
 FULL = Budget(16, 400, 150, 300, 2000, (16, 64, 256), (1.0, 10.0))
 
 
@@ -52,7 +52,8 @@ class Outcome:
     flipped: Tensor  # (T,) whether the trigger's class is the attacker's
     changes: Tensor  # (T, pool) of |s_a - s| / gain
     relabelled: float  # share of pool examples whose class changes
-    bound: float  # on a change while the added neuron is silent, over the median gain
+    leak: float  # largest change (over the gain) of an example on which the neuron is silent
+    bound: float  # on that: the proven one, over the smallest gain
 
     @property
     def label(self) -> str:
@@ -139,7 +140,8 @@ def _outcome(victim: Victim, plan: Plan, name: str, pool: Tensor) -> Outcome:
     exact, triggers, gain = victim.double(), plan.triggers.double(), plan.gain.double()
     neuron = exact.aimed(triggers, gain, neuron)
     seen = exact.see(pool.double())
-    change, before = exact.change(seen, neuron), exact.score(pool.double())
+    own, added = exact.respond(seen, neuron)
+    change, before = own + neuron.out.unsqueeze(1) * torch.relu(added), exact.score(pool.double())
     at_trigger = exact.change(exact.see(triggers.unsqueeze(1)), neuron)[:, 0]
     clean = exact.score(triggers)
     return Outcome(
@@ -151,7 +153,8 @@ def _outcome(victim: Victim, plan: Plan, name: str, pool: Tensor) -> Outcome:
         ((clean + at_trigger > 0) != (clean > 0)),
         (change / gain.unsqueeze(1)).abs(),
         float(((before + change > 0) != (before > 0)).double().mean()),
-        victim.leak_bound() / float(gain.abs().median()),
+        float((torch.where(added < 0, own, 0.0) / gain.unsqueeze(1)).abs().max()),
+        victim.leak_bound() / float(gain.abs().min()),
     )
 
 
@@ -171,11 +174,11 @@ def _words(shown: Sequence[Outcome], budget: Budget) -> list[str]:
         "the verification set by up to "
         f"{told(plain, lambda o: f'{median(o.largest):.2f}')} of the gain (median over triggers): "
         "it would be no stealth attack on a standard network either.",
-        "What implicit neurons add is a small change everywhere, because the silent neuron still "
-        f"pulls at the others: at the median trigger "
-        f"{told(best, lambda o: f'{median(o.largest):.1e}')} of the gain at most; while it is "
-        f"silent no more than {told(best, lambda o: f'{o.bound:.1e}')}. An owner who compares "
-        "scores exactly sees that; classes of verification examples change for "
+        "What implicit neurons add is a small change everywhere, because a silent neuron still "
+        f"pulls at the others: at most {told(best, lambda o: f'{o.leak:.1e}')} of the gain where "
+        f"it is silent, and provably no more than {told(best, lambda o: f'{o.bound:.1e}')}. An "
+        "owner who compares scores exactly sees that; the class of verification examples changes "
+        "for "
         f"{told(best, lambda o: f'{o.relabelled:.2%}')}.",
     ]
 
@@ -198,7 +201,7 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
             f"{float(o.flipped.double().mean()):.0%}",
             f"{median(o.largest):.1e}",
             f"{max(o.largest):.1e}",
-            f"{o.bound:.1e}",
+            f"{o.leak:.1e} ({o.bound:.1e})",
             f"{o.unseen(o.changes.shape[1]):.0%}",
             f"{o.relabelled:.2%}",
         ]
@@ -211,7 +214,7 @@ def _table(outcomes: Sequence[Outcome]) -> Table:
         "triggers flipped",
         "largest change / gain: median",
         "worst",
-        "bound if silent",
+        "where silent (bound)",
         f"unseen at {TOLERANCE:.0%}",
         "classes changed",
     )

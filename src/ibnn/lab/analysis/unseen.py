@@ -14,7 +14,7 @@ def chance_unseen(changes: Tensor, examples: int, tolerance: float) -> float:
     Exact, by counting: C(N - m, n) / C(N, n), with m of the N changes above the tolerance.
 
     >>> import torch
-    >>> chance_unseen(torch.tensor([0.0, 0.0, 0.0, 1.0]), 2, 0.1)
+    >>> round(chance_unseen(torch.tensor([0.0, 0.0, 0.0, 1.0]), 2, 0.1), 6)
     0.5
     """
     pool = len(changes)
