@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 import ibnn
+from ibnn.lab.analysis import expressivity
 from ibnn.lab.analysis.first_order import (
     StandardNeurons,
     coupling_matrix,
@@ -35,6 +36,7 @@ from ibnn.lab.analysis.universal import (
     random_units,
 )
 from tests import oracle
+from tests.lab.analysis.tiny_subject import digits_subject, whole
 
 UNITS = 5
 SIGMAS = sorted(oracle.SIGMAS)
@@ -256,3 +258,15 @@ def test_a_plane_goes_through_its_three_examples():
     assert plane.u.norm() == pytest.approx(float(plane.v.norm()))
     with pytest.raises(ValueError, match="on a line"):
         Plane.through(torch.tensor([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]]))
+
+
+def test_the_section_tells_all_of_it():
+    steps = []
+    found = expressivity.section(digits_subject(), lambda *step: steps.append(step))
+    assert whole(found, "expressivity")
+    assert [picture.name for picture in found.pictures] == [
+        "expressivity-expansion",
+        "expressivity-regions",
+    ]
+    assert steps[0][0] == 0
+    assert steps[-1][0] == steps[-1][1]

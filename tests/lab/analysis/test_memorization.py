@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import ibnn
 from ibnn.lab import data
+from ibnn.lab.analysis import memorization
 from ibnn.lab.analysis.assumptions import check, mean_filter, pairs_within
 from ibnn.lab.analysis.curvature import (
     curvature,
@@ -22,6 +23,7 @@ from ibnn.lab.analysis.law import ideal, ratios
 from ibnn.lab.analysis.noise import area, memory
 from ibnn.lab.analysis.one_hidden import OneHidden, squared_error, train, two_classes
 from ibnn.lab.analysis.preactivations import layers_of
+from tests.lab.analysis.tiny_subject import digits_subject, whole
 
 INPUTS = 5
 
@@ -226,3 +228,15 @@ def test_wrong_labels_are_learnt_and_found():
     assert found.memorised > 0.5
     assert found.area > 0.6
     assert copy.copy(found) == memory(digits, -0.1, 10.0, 0, examples=60, steps=60)
+
+
+def test_the_section_tells_all_of_it():
+    subject = digits_subject()
+    found = memorization.section(subject, lambda *step: None)
+    assert whole(found, "memorization")
+    assert [picture.name for picture in found.pictures] == [
+        "memorization-curvature",
+        "memorization-images",
+    ]
+    examples = [row for row in found.rows if row["what"] == "example"]
+    assert len(examples) == len(subject.y)

@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibnn.lab import data
+from ibnn.lab.analysis import stealth
 from ibnn.lab.analysis.attacked import Neuron, Victim
 from ibnn.lab.analysis.one_hidden import OneHidden, train, two_classes
 from ibnn.lab.analysis.stealth import wanted_gain
 from ibnn.lab.analysis.stealth_attack import ATTACKS, Plan
 from ibnn.lab.analysis.unseen import chance_unseen, counts, expected_largest
 from tests import oracle
+from tests.lab.analysis.tiny_subject import digits_subject, whole
 
 INPUTS, UNITS = 3, 6
 
@@ -165,3 +167,14 @@ def test_chances_are_those_of_counting_every_draw():
     with pytest.raises(ValueError, match="expected 1 to 6"):
         chance_unseen(changes, 7, 0.1)
     assert counts(30) == [1, 2, 5, 10, 20, 30]
+
+
+def test_the_section_tells_all_of_it(monkeypatch):
+    small = stealth.Budget(2, 40, 3, 20, 30, (8,), (1.0,))
+    monkeypatch.setattr(stealth, "QUICK", small)
+    found = stealth.section(digits_subject(), lambda *step: None)
+    assert whole(found, "stealth")
+    # three attacks on a standard network and on both weightings of the implicit one
+    assert len(found.tables[0].rows) == 9
+    assert {row["examples"] for row in found.rows} == {1, 2, 5, 10, 20, 30}
+    assert all(0 <= row["unseen"] <= 1 for row in found.rows)

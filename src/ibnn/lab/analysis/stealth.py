@@ -37,7 +37,7 @@ class Budget:
 
 
 QUICK = Budget(6, 120, 30, 80, 150, (64,), (1.0,))
-FULL = Budget(16, 400, 150, 300, 2000, (16, 64, 256), (1.0, 10.0))
+FULL = Budget(10, 200, 60, 150, 300, (16, 64), (1.0, 10.0))
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
         progress(done, len(victims), f"stealth attack, {units} {name} units")
         outcomes += attack_network(subject, chosen, slope, units, budget)
     progress(len(victims), len(victims), "")
-    shown = [o for o in outcomes if o.units == budget.units[len(budget.units) // 2]]
+    shown = [o for o in outcomes if o.units == max(budget.units)]
     shown = [o for o in shown if o.length == 1.0]
     return Section(
         "stealth",
