@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
 
 from ibnn.lab.runner import Display, Event, duration
+from ibnn.lab.runner.display import Bars
 from ibnn.lab.runner.events import Emit
 
 PLAIN_SECONDS = 10.0
@@ -41,37 +40,16 @@ def measuring() -> Iterator[Callable[[int, int], None]]:
         yield tell
 
 
-class Together:
+class Together(Bars):
     """All networks of an ensemble are at the same epoch: one line tells everything."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self._console = console or Console(stderr=True)
-        self._live = self._console.is_terminal
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[note]}"),
-            console=self._console,
-            disable=not self._live,
-            transient=True,
-        )
+        super().__init__(console, 24)
         self._task = self._bars.add_task("", total=1, note="")
         self._networks = 0
         self._first: tuple[float, int] | None = None
         self._told: tuple[str, int] | None = None
         self._spoke = time.monotonic()
-
-    def __enter__(self) -> Together:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
 
     def __call__(self, event: Event) -> None:
         """Show one event."""
@@ -101,7 +79,3 @@ class Together:
         self._bars.update(self._task, description=name, completed=done, total=total, note=note)
         if not self._live and now - self._spoke >= PLAIN_SECONDS:
             self._say(f"{name}: {note}")
-
-    def _say(self, text: str) -> None:
-        self._spoke = time.monotonic()
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

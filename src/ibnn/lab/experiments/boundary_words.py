@@ -8,7 +8,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from ibnn.lab.experiments.experiment import Claim, Preset, Run, Table
-from ibnn.lab.report.statistics import Paired, paired, percent, spread
+from ibnn.lab.report.statistics import Paired, decide, paired, percent, spread
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.boundary import Condition
@@ -78,7 +78,7 @@ def claims(story: Story) -> list[Claim]:
             "The implicit-bias network is more expressive than the standard one.",
             f"Best of the seeds: standard {_best(story.standard)}, implicit {_best(story.best)}; "
             + _difference("mean difference of validation accuracy", accuracy),
-            accuracy.answer("more") if accuracy else "not decided",
+            decide(accuracy, "more"),
         ),
         Claim(
             "It approximates the non-convex boundary; the standard network only produces a "
@@ -86,21 +86,21 @@ def claims(story: Story) -> list[Claim]:
             f"Area of the inner region divided by that of its convex hull (1 is convex): standard "
             f"{_middle('solidity', story.standard)}, implicit {_middle('solidity', story.best)}; "
             + _difference("difference", solidity),
-            solidity.answer("less") if solidity else "not decided",
+            decide(solidity, "less"),
         ),
         Claim(
             "The boundary becomes more curved as the magnitude of λ increases.",
             f"Share of the boundary that bends: {_list(story.left, lambda c: c.short)}; standard "
             f"{_middle('curved_share', story.standard)}. "
             + _difference(f"{_name(strong)} against {_name(weak)}", bent),
-            bent.answer("more") if bent else "not decided",
+            decide(bent, "more"),
         ),
         Claim(
             "p controls how sharp the transitions between the arcs of the boundary are.",
             f"Share of the boundary that bends: "
             f"{_list(story.right, lambda c: f'p = {c.slope:g}')}. "
             + _difference(f"{_name(steep)} against {_name(shallow)}", sharp),
-            sharp.answer("less") if sharp else "not decided",
+            decide(sharp, "less"),
         ),
     ]
 

@@ -9,7 +9,7 @@ from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
 from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings
 from ibnn.lab.experiments.sweep import Sweep
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.report.statistics import decide, percent
 from ibnn.lab.training import RunConfig
 
 
@@ -92,12 +92,12 @@ def _claims(comparison: Comparison) -> list[Claim]:
             matched
             + "Data saved to the highest accuracy both twins reach: "
             + words.in_units(saving, "points of share"),
-            saving.answer("more") if saving else "not decided",
+            decide(saving, "more"),
         ),
         Claim(
             "With equal data it is more accurate.",
             "Difference of best validation accuracy, mean over all shares: "
             + words.difference(over_all),
-            over_all.answer("more") if over_all else "not decided",
+            decide(over_all, "more"),
         ),
     ]

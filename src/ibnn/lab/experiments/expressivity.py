@@ -9,6 +9,7 @@ from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
 from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings
 from ibnn.lab.experiments.sweep import Point, Sweep
+from ibnn.lab.report.statistics import decide
 from ibnn.lab.training import RunConfig
 
 
@@ -69,7 +70,7 @@ def _headline(comparison: Comparison, points: Sequence[Point]) -> str:
 def _claims(comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
     over_all = comparison.mean_difference()
     each = [point.difference() for point in points]
-    answers = [found.answer("more") if found else "not decided" for found in each]
+    answers = [decide(found, "more") for found in each]
     listed = "; ".join(
         f"{p.value:g} channels {words.difference(d)}" for p, d in zip(points, each, strict=True)
     )
@@ -78,7 +79,7 @@ def _claims(comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
         Claim(
             "With as many parameters IBNN is more accurate.",
             f"Mean over all sizes: {words.difference(over_all)}",
-            over_all.answer("more") if over_all else "not decided",
+            decide(over_all, "more"),
         ),
         Claim(
             "It is so at every size.",

@@ -20,7 +20,7 @@ from ibnn.lab.experiments.sweep_cells import (
     Cell,
 )
 from ibnn.lab.experiments.swept import Swept
-from ibnn.lab.report.statistics import Paired, percent
+from ibnn.lab.report.statistics import Paired, decide, percent
 
 MAP = (
     "Best accuracy on held-out training data, median over seeds, and below it the gain over the "
@@ -80,14 +80,14 @@ def claims(swept: Swept) -> list[Claim]:
             "A λ found by grid search makes IBNN more accurate than the standard network.",
             (f"Best cell: {swept.best.label}. " if swept.best else "")
             + f"Minus standard, on seeds that did not choose it: {difference(confirmed)}",
-            confirmed.answer("more") if confirmed else "not decided",
+            decide(confirmed, "more"),
         ),
         Claim(
             "λ is better learnt than searched for.",
             f"p = {PAPERS_SLOPE:g}: λ learnt minus the best fixed one of the grid"
             + (f" ({fixed.label})" if fixed else "")
             + f": {difference(rivalry)}",
-            rivalry.answer("more") if rivalry else "not decided",
+            decide(rivalry, "more"),
         ),
     ]
 

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Setti
 from ibnn.lab.experiments.images import EPOCHS
 from ibnn.lab.experiments.sweep import Point, Sweep
 from ibnn.lab.report.bands import running_mean
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.report.statistics import decide, percent
 from ibnn.lab.training import RunConfig
 
 SMOOTHED = 3  # epochs of the running mean
@@ -105,18 +105,18 @@ def _claims(comparison: Comparison, point: Point, epochs: int) -> list[Claim]:
             matched
             + "Epochs saved to the highest accuracy both twins reach: "
             + words.in_units(saving, "epochs"),
-            saving.answer("more") if saving else "not decided",
+            decide(saving, "more"),
         ),
         Claim(
             "It is ahead while it learns.",
             "Difference of validation accuracy, mean over all epochs: "
             + words.difference(over_all),
-            over_all.answer("more") if over_all else "not decided",
+            decide(over_all, "more"),
         ),
         Claim(
             "Its best accuracy is higher.",
             f"Difference of best validation accuracy: {words.difference(accuracy)}",
-            accuracy.answer("more") if accuracy else "not decided",
+            decide(accuracy, "more"),
         ),
     ]
 

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_
 from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings, Table
 from ibnn.lab.experiments.sweep import Point, Sweep, readings
 from ibnn.lab.report.bands import running_mean
-from ibnn.lab.report.statistics import Paired, paired
+from ibnn.lab.report.statistics import Paired, decide, paired
 from ibnn.lab.training import RunConfig
 
 
@@ -130,17 +130,17 @@ def _claims(comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
         Claim(
             "IBNN is more accurate than the standard network with wrong labels.",
             f"Mean over all shares: {words.difference(over_all)}. {gains}.",
-            over_all.answer("more") if over_all else "not decided",
+            decide(over_all, "more"),
         ),
         Claim(
             "The gain is larger with wrong labels than without.",
             f"Mean gain with wrong labels minus the gain without: {words.difference(more)}",
-            more.answer("more") if more else "not decided",
+            decide(more, "more"),
         ),
         Claim(
             "In some cases (SVHN) the gain widens with the share of wrong labels.",
             f"Slope of the gain: {words.in_units(slope, 'points per 10 % of labels', 10.0)}",
-            slope.answer("more") if slope else "not decided",
+            decide(slope, "more"),
         ),
     ]
 

@@ -26,7 +26,7 @@ from ibnn.lab.experiments.robustness import (
     whole_range,
 )
 from ibnn.lab.report import style
-from ibnn.lab.report.statistics import Paired, paired, percent
+from ibnn.lab.report.statistics import Paired, decide, paired, percent
 
 LARGEST = {"fashion-mnist": 0.1, "mnist": 0.1, "digits": 0.1}  # of eps; 0.03 elsewhere
 SIZES = 8  # of eps, beside 0
@@ -161,13 +161,13 @@ def _claims(groups: Groups) -> list[Claim]:
                 f"{name}: accuracy under PGD is above the standard network's (the paper's attack: "
                 "through the λ = 0 twin).",
                 f"Transfer, mean over all eps: {words.difference(transferred)}",
-                transferred.answer("more") if transferred else "not decided",
+                decide(transferred, "more"),
             ),
             Claim(
                 f"{name}: the same when both face the same white-box attack.",
                 f"White box, mean over all eps: {words.difference(white)}. What the attack takes "
                 f"from the clean accuracy, implicit minus standard: {words.difference(lost)}",
-                white.answer("more") if white else "not decided",
+                decide(white, "more"),
             ),
         ]
     return claims

@@ -24,7 +24,7 @@ from ibnn.lab.experiments.robustness import (
     whole_range,
 )
 from ibnn.lab.report import style
-from ibnn.lab.report.statistics import paired, percent
+from ibnn.lab.report.statistics import decide, paired, percent
 
 Groups = Mapping[str, Mapping[int, Run]]
 
@@ -114,7 +114,7 @@ def _claim(groups: Groups, name: str) -> Claim:
         f"{name}: accuracy under Pixle is above the standard network's.",
         f"Under attack: {words.difference(found)}. What the attack takes from the clean accuracy, "
         f"implicit minus standard: {words.difference(lost)}",
-        found.answer("more") if found else "not decided",
+        decide(found, "more"),
     )
 
 

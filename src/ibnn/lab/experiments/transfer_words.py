@@ -20,6 +20,7 @@ from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.margin import STEPS, UNITS
 from ibnn.lab.experiments.refit import PENALTY
 from ibnn.lab.experiments.transfer_readings import KEPT, Transferred, kept
+from ibnn.lab.report.statistics import decide
 
 SMALL = (-0.02, 0.02)
 WEAK, STRONG = -0.05, -1.0
@@ -92,13 +93,13 @@ def claims(found: Transferred) -> list[Claim]:
         Claim(
             "The magnitude of λ has an impact on the accuracy.",
             f"Old head, λ = {STRONG:g} minus λ = {WEAK:g}: {difference(stronger)}",
-            stronger.answer("less") if stronger else "not decided",
+            decide(stronger, "less"),
         ),
         Claim(
             "The old head is a suboptimal one: another can do better.",
             f"Accuracy with the refitted head minus the old one, mean over all λ but 0: "
             f"{difference(heads)}",
-            heads.answer("more") if heads else "not decided",
+            decide(heads, "more"),
         ),
         *(_robust(found, way) for way in WAYS),
         *_bound(found),
@@ -120,7 +121,7 @@ def _robust(found: Transferred, way: str) -> Claim:
         f"{paper} ({way}).",
         f"Accuracy under PGD (ε = {eps:g}) at λ = {at:g}, {chosen}, minus that at λ = 0: "
         f"{difference(gain)}",
-        gain.answer("more") if gain else "not decided",
+        decide(gain, "more"),
     )
 
 

@@ -68,6 +68,15 @@ class Paired:
         return f"{mean} points (95 % interval {low} to {high}, {self.count} pairs)"
 
 
+def decide(difference: Paired | None, expected: Literal["more", "less"]) -> Answer:
+    """Whether a difference is as a claim says; not decided while there is none.
+
+    >>> decide(None, "more")
+    'not decided'
+    """
+    return difference.answer(expected) if difference else "not decided"
+
+
 def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | None:
     """first - second over the seeds both have; None with fewer than two.
 

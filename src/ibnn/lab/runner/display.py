@@ -16,32 +16,23 @@ from ibnn.lab.training import RunConfig
 PLAIN_SECONDS = 10.0
 
 
-class Display:
-    """Pass it to `run_all` as `on_event`.
+class Bars:
+    """Progress bars on a terminal, for the time of a `with` block; plain lines elsewhere."""
 
-    >>> with Display() as display:  # doctest: +SKIP
-    ...     run_all(configs, "out", on_event=display)
-    """
-
-    def __init__(self, console: Console | None = None):
+    def __init__(self, console: Console | None, width: int):
         self._console = console or Console(stderr=True)
+        self._live = self._console.is_terminal
         self._bars = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
+            BarColumn(bar_width=width),
             TextColumn("{task.fields[note]}"),
             console=self._console,
-            disable=not self._console.is_terminal,
+            disable=not self._live,
             transient=True,
         )
-        self._live = self._console.is_terminal
-        self._tasks: dict[str, TaskID] = {}
-        self._all: TaskID | None = None
-        self._time = TimeLeft(())
-        self._total = 0
-        self._ended = 0
         self._spoke = 0.0
 
-    def __enter__(self) -> Display:
+    def __enter__(self):
         self._bars.start()
         return self
 
@@ -52,6 +43,26 @@ class Display:
         trace: TracebackType | None,
     ) -> None:
         self._bars.stop()
+
+    def _say(self, text: str) -> None:
+        self._spoke = time.monotonic()
+        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+class Display(Bars):
+    """Pass it to `run_all` as `on_event`.
+
+    >>> with Display() as display:  # doctest: +SKIP
+    ...     run_all(configs, "out", on_event=display)
+    """
+
+    def __init__(self, console: Console | None = None):
+        super().__init__(console, 20)
+        self._tasks: dict[str, TaskID] = {}
+        self._all: TaskID | None = None
+        self._time = TimeLeft(())
+        self._total = 0
+        self._ended = 0
 
     def __call__(self, event: Event) -> None:
         """Show one event."""

@@ -129,6 +129,8 @@ class RunConfig:
             start = ", ".join(f"{value:g}" for value in numbers)
             words.append(f"lam learnt from {start}" if self.learn_lam else f"lam {start}")
             words += [f"slope {self.slope:g}"] if self.slope != 10 else []
+            words += ["slope learnt"] if self.learn_slope else []
+            words += [self.coupling] if self.coupling != "space" else []
         words += [f"{100 * self.share:g} % of the data"] if self.share < 1 else []
         words += [f"{100 * self.label_noise:g} % wrong labels"] if self.label_noise else []
         if self.adversarial_eps:
