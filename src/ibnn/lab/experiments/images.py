@@ -61,7 +61,7 @@ _CPU = {
     "fashion-mnist": Size(20, 10_000, 5_000, widths=(1, 2, 3, 4, 6), **_SHORT),
     "svhn": Size(20, 10_000, 3_000, **_SVHN_SHORT),
     "svhn-resplit": Size(20, **_SVHN_SHORT),
-    "cifar10": Size(12, 5_000, 3_000, widths=(2, 4, 8), **_SHORT),
+    "cifar10": Size(10, 3_000, 2_000, widths=(2, 4, 8), **_SHORT),
 }
 _SMOKE = Size(2, 256, 128, shares=(0.5, 1.0), wrong_labels=(0.0, 0.4), widths=(1, 3), seeds=2)
 
