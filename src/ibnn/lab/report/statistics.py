@@ -62,9 +62,9 @@ class Paired:
         """The difference of accuracies or shares, for people.
 
         >>> Paired(0.1, 0.05, 0.15, 10).percentage_points()
-        '+10.0 points (95 % interval +5.0 to +15.0, 10 pairs)'
+        '+10.00 points (95 % interval +5.00 to +15.00, 10 pairs)'
         """
-        mean, low, high = (f"{100 * value:+.1f}" for value in (self.mean, self.low, self.high))
+        mean, low, high = (f"{100 * value:+.2f}" for value in (self.mean, self.low, self.high))
         return f"{mean} points (95 % interval {low} to {high}, {self.count} pairs)"
 
 
