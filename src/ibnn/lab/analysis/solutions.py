@@ -23,7 +23,9 @@ LOOP_SHARE = 3.0
 NOISE = 1e-6  # keeps a followed solution from resting on a saddle
 MOST_ROWS = 24
 
-Path = tuple[Tensor, Tensor, Tensor]  # where along it, z on the way there, z on the way back
+Path = tuple[
+    Tensor, Tensor, Tensor
+]  # where along it, z - y on the way there, z - y on the way back
 
 
 def section(subject: Subject, progress: Progress) -> Section | None:
@@ -61,9 +63,9 @@ def section(subject: Subject, progress: Progress) -> Section | None:
         ),
         Picture(
             "solutions-paths",
-            draw_paths(lam_path, found, input_path, units, LOOP_SHARE),
-            "Left: one row, its solution followed as lam rises and then falls; dots are solutions "
-            "that other starts lead to (hollow: unstable). Right: the input moves from one image "
+            draw_paths(lam_path, _pushed(found, rows[0]), input_path, units, LOOP_SHARE),
+            "How far a unit is pushed. Left: one row, its solution followed as lam rises and then "
+            "falls; dots are solutions that other starts lead to (hollow: unstable). Right: the input moves from one image "
             "to another and back at a lam above the threshold; where the two curves differ, the "
             "neuron remembers where it came from.",
         ),
@@ -130,10 +132,21 @@ def _paths(
     # falling, lam begins with the row in another order than its own
     start = torch.stack([rows[0], 2 * rows[0].mean() - rows[0], rows[0]])
     lams = threshold * torch.stack([shares, shares.flip(0), high], 1)
-    tracks = follow(torch.stack([still, still, between], 1), lams, start, NOISE, **settings)
-    back = follow(between.flip(0).unsqueeze(1), lams[:, 2:], tracks[-1, 2:], NOISE, **settings)
-    up, down, there = tracks.reshape(steps, 3, -1).unbind(1)
-    return (shares, up, down), (at, there, back.reshape(steps, -1))
+    inputs = torch.stack([still, still, between], 1)
+    tracks = follow(inputs, lams, start, NOISE, **settings)
+    back = follow(inputs[:, 2:].flip(0), lams[:, 2:], tracks[-1, 2:], NOISE, **settings)
+    # how far units are pushed shows what their own values, which move with the input, would hide
+    up, down, there = (tracks - inputs).reshape(steps, 3, -1).unbind(1)
+    back = (back - inputs[:, 2:].flip(0)).reshape(steps, -1)
+    return (shares, up, down), (at, there, back)
+
+
+def _pushed(found: dict[float, Solutions], y: Tensor) -> dict[float, tuple[Tensor, Tensor]]:
+    """z - y of every solution found, and which are stable."""
+    return {
+        share: ((solutions.values - y).reshape(len(solutions), -1), solutions.stable)
+        for share, solutions in found.items()
+    }
 
 
 def _liveliest(path: Path) -> int:

@@ -9,7 +9,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from ibnn.lab.analysis.solutions_find import Solutions
 from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, figure
 
 
@@ -51,33 +50,32 @@ def draw_certificates(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 def draw_paths(
     lam_path: tuple[Tensor, Tensor, Tensor],
-    found: Mapping[float, Solutions],
+    found: Mapping[float, tuple[Tensor, Tensor]],
     input_path: tuple[Tensor, Tensor, Tensor],
     units: tuple[int, int],
     share: float,
 ) -> Figure:
-    """One unit's z as lam goes up and down, and as the input goes from one image to another and
+    """One unit's z - y as lam goes up and down, and as the input goes from one image to another and
     back; dots are the solutions other starts lead to."""
     made, (left, right) = figure(2, width=9.2, height=3.6)
     shares, up, down = lam_path
     _there_and_back(left, shares, up[:, units[0]], down[:, units[0]], "lam rising", "lam falling")
-    for at, solutions in found.items():
-        values = solutions.values.reshape(len(solutions), -1)[:, units[0]]
+    for at, (values, stables) in found.items():
         for stable, options in (
             (False, {"facecolors": "white", "edgecolors": QUIET, "zorder": 2}),
             (True, {"facecolors": INK, "edgecolors": "none", "alpha": 0.55, "zorder": 3}),
         ):
-            chosen = values[solutions.stable == stable]
+            chosen = values[stables == stable, units[0]]
             left.scatter([at] * len(chosen), chosen, s=12, linewidths=0.8, **options)
     _mark_threshold(left)
     left.set_xlabel("lam / threshold T")
-    left.set_ylabel("z of one unit")
+    left.set_ylabel("z - y of one unit")
     left.set_title("Same input, several solutions")
     left.legend(loc="best", frameon=True, edgecolor="none")
     steps, there, back = input_path
     _there_and_back(right, steps, there[:, units[1]], back[:, units[1]], "there", "and back")
     right.set_xlabel("from image a (0) to image b (1)")
-    right.set_ylabel("z of one unit")
+    right.set_ylabel("z - y of one unit")
     right.set_title(f"Hysteresis at lam = {share:g} T")
     right.legend(loc="best")
     return made
