@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 import ibnn
 from ibnn.coupling import Coupling
-from ibnn.lab.models.neuron import implicit_layers
+from ibnn.lab.analysis.layers import capture
 from ibnn.rows import Rows
 from ibnn.sigma import Sigma
 
@@ -58,40 +56,9 @@ def double(network: nn.Module) -> nn.Module:
     return copy.deepcopy(network).double().eval()
 
 
-@torch.no_grad()
 def layers_of(network: nn.Module, twin: nn.Module, x: Tensor) -> list[Layer]:
     """Every implicit layer of `network` with what reaches it when `x` is shown."""
-    seen: dict[int, Tensor] = {}
-    wanted = implicit_layers(network)
-    handles = [layer.register_forward_pre_hook(_keeper(seen)) for layer in wanted]
-    try:
-        network(x)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return [_layer(name, module, twin, seen) for name, module in _named(network, seen)]
-
-
-def _keeper(seen: dict[int, Tensor]) -> Any:
-    def keep(module: nn.Module, arguments: tuple[Any, ...]) -> None:
-        seen[id(module)] = arguments[0].detach()
-
-    return keep
-
-
-def _named(network: nn.Module, seen: dict[int, Tensor]) -> Iterator[tuple[str, Any]]:
-    return ((name, module) for name, module in network.named_modules() if id(module) in seen)
-
-
-def _layer(name: str, module: Any, twin: nn.Module, seen: dict[int, Tensor]) -> Layer:
-    affine, inputs = twin.get_submodule(name), seen[id(module)]
-    return Layer(
-        name,
-        affine,
-        inputs,
-        affine(inputs).detach(),
-        module.effective_lam.detach(),
-        module.effective_slope.detach(),
-        module.coupling,
-        module.sigma,
-    )
+    return [
+        Layer(state.name, state.affine, state.x, state.y, **state.settings())
+        for state in capture(network, twin, x)
+    ]
