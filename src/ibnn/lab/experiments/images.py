@@ -53,7 +53,7 @@ _SHORT = {
 _SVHN_SHORT = {
     "widths": (1, 2, 3),
     "shares": (0.1, 0.2, 0.4, 0.7, 1.0),
-    "wrong_labels": (0.0, 0.2, 0.4),
+    "wrong_labels": (0.0, 0.4),
 }
 # Each experiment and dataset ends within half an hour on two cores.
 _CPU = {
