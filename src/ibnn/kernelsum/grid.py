@@ -15,48 +15,58 @@ class Places:
         self, x: Tensor, origin: Tensor, spacing: float | Tensor, nodes: int, order: int
     ) -> None:
         self.shape, self.nodes, self.order = x.shape, nodes, order
-        offset = x.sub(origin).mul_(1 / spacing)
+        # the middle of a cell is half a node on: the nearest one is the cell of the unit
+        offset = x.sub(origin + spacing / 2).mul_(1 / spacing)
         # a unit outside the grid is kept in its last cell: no write is ever out of bounds
-        cell = offset.floor().clamp_(order // 2 - 1, nodes - order // 2 - 1)
-        self.offset = offset.sub_(cell).sub_(0.5)
-        first = torch.arange(0, len(x) * nodes, nodes, device=x.device)
-        self.cell = cell.long().add_(first[:, None]).view(-1)
+        cell = offset.round().clamp_(order // 2 - 1, nodes - order // 2 - 1)
+        self.offset = offset.sub_(cell)
+        # by way of int32, which converts in vectors
+        self.cell = cell.int().long()
 
     def spread(self, a: Tensor | None) -> Tensor:
         """sum_i a_i b(x_i - t_j) for every node j."""
-        rows = self.shape[0]
-        power = torch.ones_like(self.offset) if a is None else a
-        moments = power.new_empty(self.order, rows * self.nodes)
+        moments = self.offset.new_empty(self.order, self.shape[0], self.nodes)
+        # a complex scatter adds two real numbers at the price of one
+        first = torch.ones_like(self.offset) if a is None else a
+        pair = torch.complex(first, self.offset if a is None else a * self.offset)
+        square = self.offset.square()
         for p in range(0, self.order, 2):
-            # a complex scatter adds two real numbers at the price of one
-            odd = self.offset if a is None and p == 0 else power * self.offset
-            pair = torch.complex(power, odd).view(-1)
-            total = pair.new_zeros(rows * self.nodes).scatter_add_(0, self.cell, pair)
+            total = pair.new_zeros(moments.shape[1:]).scatter_add_(1, self.cell, pair)
             moments[p], moments[p + 1] = total.real, total.imag
             if p + 2 < self.order:
-                power = odd * self.offset
-        return weights_from_moments(moments.view(self.order, rows, self.nodes), self.order)
+                pair = pair * square
+        return weights_from_moments(moments, self.order)
 
     def gather(self, coefficients: Tensor) -> Tensor:
         """sum_j coefficients_j b(x_i - t_j) for every unit i."""
-        pieces = pieces_from_coefficients(coefficients, self.order)
-        offset = self.offset.view(-1)
-        value = pieces[-1].index_select(0, self.cell)
-        for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[p].index_select(0, self.cell), value, offset, out=value)
-        return value.view(self.shape)
+        value = None
+        for low, high in self._powers(coefficients):
+            above = high if value is None else torch.addcmul(high, value, self.offset, out=value)
+            value = torch.addcmul(low, above, self.offset)
+        assert value is not None
+        return value
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and its derivative in units of the spacing, at little more than one price."""
+        value = derivative = None
+        for low, high in self._powers(coefficients):
+            if value is None or derivative is None:
+                value, derivative = torch.addcmul(low, high, self.offset), high.contiguous()
+                continue
+            for power in (high, low):
+                derivative = torch.addcmul(value, derivative, self.offset, out=derivative)
+                value = torch.addcmul(power, value, self.offset, out=value)
+        assert value is not None
+        assert derivative is not None
+        return value, derivative
+
+    def _powers(self, coefficients: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+        """The factors of offset^p and offset^(p+1) at the units, highest p first."""
         pieces = pieces_from_coefficients(coefficients, self.order)
-        offset = self.offset.view(-1)
-        value = pieces[-1].index_select(0, self.cell)
-        derivative = value.clone()
-        for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[p].index_select(0, self.cell), value, offset, out=value)
-            if p:
-                derivative = torch.addcmul(value, derivative, offset, out=derivative)
-        return value.view(self.shape), derivative.view(self.shape)
+        for p in reversed(range(0, self.order, 2)):
+            pair = torch.complex(pieces[p], pieces[p + 1]).view(coefficients.shape)
+            both = pair.gather(1, self.cell)
+            yield both.real, both.imag
 
 
 class LongPlaces:
