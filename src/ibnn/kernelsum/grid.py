@@ -26,15 +26,16 @@ class Places:
     def spread(self, a: Tensor | None) -> Tensor:
         """sum_i a_i b(x_i - t_j) for every node j."""
         moments = self.offset.new_empty(self.order, self.shape[0], self.nodes)
-        # a complex scatter adds two real numbers at the price of one
-        first = torch.ones_like(self.offset) if a is None else a
-        pair = torch.complex(first, self.offset if a is None else a * self.offset)
-        square = self.offset.square()
+        even = torch.ones_like(self.offset) if a is None else a
+        odd = self.offset if a is None else a * self.offset
+        square = self.offset * self.offset if self.order > 2 else None
         for p in range(0, self.order, 2):
+            # a complex scatter adds two real numbers at the price of one
+            pair = torch.complex(even, odd)
             total = pair.new_zeros(moments.shape[1:]).scatter_add_(1, self.cell, pair)
             moments[p], moments[p + 1] = total.real, total.imag
-            if p + 2 < self.order:
-                pair = pair * square
+            if square is not None and p + 2 < self.order:
+                even, odd = even * square, odd * square
         return weights_from_moments(moments, self.order)
 
     def gather(self, coefficients: Tensor) -> Tensor:

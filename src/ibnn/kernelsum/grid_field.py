@@ -18,6 +18,8 @@ class GridField:
     With `rough` the slope is read off the spline of B: cheaper, and good enough for directions.
     """
 
+    predictable = True
+
     def __init__(
         self,
         z: Tensor,

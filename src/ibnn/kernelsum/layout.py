@@ -45,30 +45,55 @@ def spans(low: Tensor, high: Tensor, strength: Tensor) -> Tensor:
 
 
 def levels(span: Tensor, strength: Tensor) -> Tensor:
-    """A number for the grid of each row: half octaves of its span, from 0 for all the narrow ones.
+    """A number for the grid of each row: eighths of an octave of its span, from 0 for all the
+    narrow ones.
 
     Each level comes in three: rows near the threshold need finer grids, as errors and the slope
     of z(y) grow up to 1/(1 - c).
     """
-    halves = (2 * (span / NARROW).clamp(1, 2.0**60).log2()).ceil_().long()
-    return 3 * halves + (strength > 0.2).long() + (strength > 0.85).long()
+    eighths = (8 * (span / NARROW).clamp(1, 2.0**60).log2()).ceil_().long()
+    return 3 * eighths + (strength > 0.2).long() + (strength > 0.85).long()
+
+
+def together(levels: list[int]) -> dict[int, list[int]]:
+    """Levels that can share the longest grid of them: within an octave, with the same spacing.
+
+    Nodes beyond the units of a row do not change its sums.
+    """
+    groups: dict[int, list[int]] = {}
+    for kind in range(3):
+        group: list[int] = []
+        for level in sorted((n for n in levels if n % 3 == kind), reverse=True):
+            if group and (group[0] - level > 3 * 8 or level < 3):
+                group = []
+            group.append(level)
+            groups[group[0]] = group
+    return groups
 
 
 def solving(level: int, sigma: str) -> Layout:
     """A grid on which the solve is right to float32."""
-    # errors do not average out over units that crowd together in a wide row: at h = 1/4 they are
-    # up to 8e-6 for s_1, and grow by 1/(1 - c)
-    fine = level < 3 or level % 3 == 2
-    layout = _layout(sigma, _span(level), 1 / 8 if fine else 1 / 4, 6)
-    return replace(layout, near_threshold=level % 3 > 0)
+    # the largest error of s_0 and s_1 by a crowd at one place: 1e-6 and 4e-6 for the first two,
+    # 3e-6 and 2e-5 for wide rows, 3e-8 and 2e-7 near the threshold, where it grows by 1/(1 - c)
+    if level % 3 == 2:
+        spacing, order = 1 / 8, 6
+    elif level < 3:
+        spacing, order = (1 / 12, 1 / 16)[level], 4
+    else:
+        spacing, order = 1 / 4, 6
+    layout = _layout(sigma, _span(level), spacing, order)
+    return replace(layout, near_threshold=level % 3 == 2 or level % 3 == 1 < level)
 
 
 def guessing(level: int, sigma: str) -> tuple[Layout, int]:
     """A cheaper grid for a first guess, and how many cells of y are enough to describe z(y)."""
     layout = solving(level, sigma)
-    if level in (1, 2) or level % 3 == 2:
+    kind = level % 3
+    if kind == 2:
         return layout, layout.cells
-    return replace(layout, order=4), math.ceil(layout.cells / (2.0 if level < 3 else 1.6))
+    coarse = (1 / 4, 1 / 8)[kind] if level < 3 else (1 / 3, 1 / 4)[kind]
+    rough = _layout(sigma, _span(level), coarse, 4)
+    return rough, rough.cells if level < 3 else math.ceil(0.7 * rough.cells)
 
 
 def summing(level: int, sigma: str, dtype: torch.dtype) -> Layout:
@@ -78,7 +103,7 @@ def summing(level: int, sigma: str, dtype: torch.dtype) -> Layout:
 
 
 def _span(level: int) -> float:
-    return NARROW * 2 ** (level // 3 / 2)
+    return NARROW * 2 ** (level // 3 / 8)
 
 
 @lru_cache

@@ -16,9 +16,9 @@ from ibnn.kernelsum.layout import MARGIN, Layout
 from ibnn.kernelsum.taps import IDENTITY, Taps
 from ibnn.kernelsum.unit_newton import newton
 
-ORDER = 6
+ORDER = 4
 # nodes outside the units: support of the spline, and room for the tails of the quadrature
-OUTSIDE = ORDER // 2 + 4
+OUTSIDE = ORDER // 2 + 3
 
 
 class NodeGuess:

@@ -16,14 +16,14 @@ from ibnn.kernelsum.grid_field import GridField
 from ibnn.kernelsum.node_guess import NodeGuess
 from ibnn.kernelsum.sorted_sums import SortedField, sorted_sum
 from ibnn.kernelsum.unit_cg import UnitField
-from ibnn.kernelsum.unit_newton import Field, descend, newton
+from ibnn.kernelsum.unit_newton import Field, descend, enough, newton
 from ibnn.kernelsum.window import WindowField
 from ibnn.sigma import lookup
 
 # rows this short are summed term by term
 SHORT = 48
 # elements of one temporary: a quarter of y, within these bounds, keeps memory a few times y
-SMALLEST_BLOCK, LARGEST_BLOCK = 1 << 16, 1 << 18
+SMALLEST_BLOCK, LARGEST_BLOCK = 1 << 19, 1 << 19
 # from here on (the threshold is 1) there may be several solutions
 STEEP = 0.98
 
@@ -87,7 +87,7 @@ def _roots(
     """On the units alone."""
 
     def field_at(z: Tensor, rows: Tensor | None) -> Field:
-        return _field(z, middle if rows is None else middle[rows], sigma, way)
+        return _field(z, middle if rows is None else middle[rows], sigma, way, rough=True)
 
     middle = _middle(y)
     start = y if (strength < STEEP).all() else descend(y, strength, field_at)
@@ -102,7 +102,7 @@ def _roots_on_grid(
         return _roots(y, strength, atol, sigma, level)
     layout, cells = layouts.guessing(level, sigma)
     low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
-    guess = NodeGuess(low, high, strength, atol / 4, layout, cells)
+    guess = NodeGuess(low, high, strength, enough(strength, atol) / 2, layout, cells)
     step = max(1, block // y.shape[1])
     blocks = [slice(i, i + step) for i in range(0, len(y), step)]
     for rows in blocks:
@@ -114,7 +114,7 @@ def _roots_on_grid(
         near = guess.middle[rows]
 
         def field_at(z: Tensor, some: Tensor | None, near: Tensor = near) -> Field:
-            return _field(z, near if some is None else near[some], sigma, level)
+            return _field(z, near if some is None else near[some], sigma, level, rough=True)
 
         z[rows], residual[rows], more = newton(
             y[rows], strength[rows], atol[rows], guess.at(y[rows], rows), field_at
@@ -123,7 +123,9 @@ def _roots_on_grid(
     return z, residual, steps
 
 
-def _field(z: Tensor, middle: Tensor, sigma: str, way: int) -> UnitField | GridField | FineField:
+def _field(
+    z: Tensor, middle: Tensor, sigma: str, way: int, rough: bool = False
+) -> UnitField | GridField | FineField:
     if way == TERM_BY_TERM:
         return DirectField(z, lookup(sigma))
     if way == SORTED:
@@ -131,7 +133,7 @@ def _field(z: Tensor, middle: Tensor, sigma: str, way: int) -> UnitField | GridF
     if way == WINDOW:
         return WindowField(z, sigma)
     if z.dtype == torch.float32:
-        return GridField(z, middle, layouts.solving(way, sigma))
+        return GridField(z, middle, layouts.solving(way, sigma), rough=rough)
     return FineField(z, middle, way, sigma)
 
 
@@ -161,16 +163,20 @@ def _ways(
         way = torch.where(strength == 0, STILL, way)
     way = torch.where(finite, way, NOT_FINITE)
     block = _block(y)
-    for kind in way.unique().tolist():
-        if kind == NOT_FINITE:
-            continue
+    found = way.unique().tolist()
+    groups = layouts.together([kind for kind in found if kind >= 0])
+    groups |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
+    for kind, members in groups.items():
+        chosen = (way >= members[-1]) & (way <= members[0]) if kind >= 0 else way == kind
+        if len(members) > 1:
+            chosen &= way % 3 == kind % 3
+        rows = chosen.nonzero().squeeze(1)
         size = {TERM_BY_TERM: rows_per_block(units), WINDOW: 1, STILL: len(y)}.get(
             kind, max(1, block // units)
         )
         if kind >= 0 and not solved:
             # nodes are fewer than units: more rows at a time
-            size = max(size, block // (2 * layouts.solving(kind, sigma).nodes))
-        rows = (way == kind).nonzero().squeeze(1)
+            size = max(size, block // (2 * layouts.guessing(kind, sigma)[0].nodes))
         if len(rows) == len(y):
             yield from ((slice(i, i + size), kind) for i in range(0, len(y), size))
         else:

@@ -30,6 +30,11 @@ def piece_matrix(order: int) -> Tensor:
     return weights.T.contiguous()
 
 
+@lru_cache
+def _piece_matrix_like(order: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    return piece_matrix(order).to(dtype=dtype, device=device)
+
+
 def node_weights(order: int) -> Tensor:
     """The weights of a unit that sits on the left node of its cell (the last one is zero)."""
     powers = torch.tensor([(-0.5) ** p for p in range(order)], dtype=torch.float64)
@@ -39,7 +44,7 @@ def node_weights(order: int) -> Tensor:
 def weights_from_moments(moments: Tensor, order: int) -> Tensor:
     """Sums of a_i offset_i^p over each cell, (order, rows, nodes) -> sums of a_i b on the nodes."""
     _, rows, nodes = moments.shape
-    cells = piece_matrix(order).to(moments).T @ moments.reshape(order, -1)
+    cells = _piece_matrix_like(order, moments.dtype, moments.device).T @ moments.reshape(order, -1)
     cells = cells.view(order, rows, nodes)
     result = cells.new_zeros(rows, nodes + order - 1)
     for m in range(order):
@@ -52,4 +57,5 @@ def pieces_from_coefficients(coefficients: Tensor, order: int) -> Tensor:
     nodes = coefficients.shape[1]
     padded = torch.nn.functional.pad(coefficients, (order // 2 - 1, order // 2))
     around = torch.stack([padded[:, m : m + nodes] for m in range(order)])
-    return piece_matrix(order).to(coefficients) @ around.view(order, -1)
+    matrix = _piece_matrix_like(order, coefficients.dtype, coefficients.device)
+    return matrix @ around.view(order, -1)

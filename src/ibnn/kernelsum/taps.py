@@ -31,15 +31,19 @@ class Taps:
 
     def apply(self, x: Tensor, derivative: int, divided: int) -> Tensor:
         """sum_l k(t_l - t_j) x_l for every node j, k being s_n divided by b so many times."""
+        if self.nodes <= MATRIX_NODES:
+            return x @ self._kernel(derivative, divided)
+        transform = self._kernel(derivative, divided)
+        size = 2 * (len(transform) - 1)
+        return torch.fft.irfft(torch.fft.rfft(x, size).mul_(transform), size)[:, : self.nodes]
+
+    def _kernel(self, derivative: int, divided: int) -> Tensor:
         ready = self._ready.get((derivative, divided))
         if ready is None:
             make = _matrix if self.nodes <= MATRIX_NODES else _transform
             ready = make(*self.key, derivative, divided, self.dtype).to(self.device)
             self._ready[derivative, divided] = ready
-        if self.nodes <= MATRIX_NODES:
-            return x @ ready
-        size = 2 * (len(ready) - 1)
-        return torch.fft.irfft(torch.fft.rfft(x, size).mul_(ready), size)[:, : self.nodes]
+        return ready
 
 
 # constants of nature, like a table of sines; a training run needs a handful of them
@@ -69,9 +73,14 @@ def _transform(
     dtype: torch.dtype,
 ) -> Tensor:
     taps = _taps(sigma, spacing, nodes, order, derivative, divided)
-    size = _fast_length(2 * nodes)
+    # a kernel that falls off needs no room for its far end
+    far = nodes - 1
+    if derivative != 0:
+        near = (taps[:nodes].abs() > torch.finfo(dtype).eps / 64 * taps.abs().max()).nonzero()
+        far = int(near.max())
+    size = _fast_length(nodes + far)
     circle = taps.new_zeros(size)
-    lag = torch.arange(1 - nodes, nodes)
+    lag = torch.arange(-far, far + 1)
     circle[lag] = taps[-lag]
     complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
     return torch.fft.rfft(circle).to(complex_dtype)
