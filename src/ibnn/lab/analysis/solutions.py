@@ -65,9 +65,9 @@ def section(subject: Subject, progress: Progress) -> Section | None:
             "solutions-paths",
             draw_paths(lam_path, _pushed(found, rows[0]), input_path, units, LOOP_SHARE),
             "How far a unit is pushed. Left: one row, its solution followed as lam rises and then "
-            "falls; dots are solutions that other starts lead to (hollow: unstable). Right: the input moves from one image "
-            "to another and back at a lam above the threshold; where the two curves differ, the "
-            "neuron remembers where it came from.",
+            "falls; dots are solutions that other starts lead to (hollow: unstable). Right: "
+            "the input moves from one image to another and back at a lam above the threshold; "
+            "where the two curves differ, the neuron remembers where it came from.",
         ),
     ]
     return Section(

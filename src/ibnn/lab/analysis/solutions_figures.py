@@ -36,7 +36,7 @@ def draw_certificates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     left.set_ylim(max(-2.5, min(everywhere) - 0.1), 1.15)
     left.set_ylabel("smallest eigenvalue of J")
     left.set_title("Is the solution a minimum?")
-    left.legend(loc="lower left", frameon=True, edgecolor="none")
+    left.legend(loc="upper right", frameon=True, edgecolor="none")
     stable = [100 * row["stable_share"] for row in rows]
     right.plot(shares, stable, color=IMPLICIT, marker="o", markersize=4, label="a strict minimum")
     unique = [100 * row["unique_share"] for row in rows]
@@ -44,7 +44,7 @@ def draw_certificates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     right.set_ylim(-4, 104)
     right.set_ylabel("rows for which it is proven (%)")
     right.set_title("A-posteriori certificates")
-    right.legend(loc="lower left", frameon=True, edgecolor="none")
+    right.legend(loc="upper right", frameon=True, edgecolor="none")
     return made
 
 
@@ -91,4 +91,4 @@ def _there_and_back(
 def _mark_threshold(axes: Axes) -> None:
     axes.axvline(1, color=QUIET, linewidth=1)
     place = axes.get_xaxis_transform()  # lam / T across, the height of the panel upwards
-    axes.text(1, 1.01, "T", transform=place, ha="center", va="bottom", color=QUIET)
+    axes.text(1.02, 0.02, "T", transform=place, ha="left", va="bottom", color=QUIET)

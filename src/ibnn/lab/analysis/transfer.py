@@ -123,11 +123,11 @@ def _words(
         )
         kept = [row["lam"] for row in rows if row["lam"] < 0 and row["margin_old_head"] > 0]
         last = min(kept, default=0.0)
-        bound = max(-row["lam"] for row in rows if row["bound_paper"] > 0)
+        bound = max(abs(row["lam"]) for row in rows if row["bound_paper"] > 0)
         text.append(
             f"{name}: M = {before:.3f} before. The old head lost at most {percent(max(loss, 0))} "
-            f"of what the paper's bound allows; it still separates at lam = {last:g}, "
-            f"where the bound stopped promising it beyond |lam| = {bound:g}."
+            f"of what the paper's bound allows; it still separates at lam = {last:g}, and the "
+            f"bound promises that up to |lam| = {bound:g} of those tried."
         )
     best = max(accuracies, key=lambda row: row["accuracy"])
     text.append(

@@ -12,7 +12,7 @@ from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, STANDARD, figure
 
 def draw_margins(tasks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
     """One panel per task: margin over lam, old head and refitted one, above the bounds."""
-    made, panels = figure(len(tasks), width=9.2, height=3.5)
+    made, panels = figure(len(tasks), width=9.2, height=3.7)
     for axes, (name, rows) in zip(panels, tasks.items(), strict=True):
         lams = [row["lam"] for row in rows]
         before = rows[0]["margin_before"]
@@ -32,7 +32,8 @@ def draw_margins(tasks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
         axes.set_xlabel("lam")
         axes.set_title(f"{name}, {rows[0]['units']} units")
     panels[0].set_ylabel("margin (unit-norm head)")
-    panels[-1].legend(loc="lower left", frameon=True, edgecolor="none", framealpha=0.9)
+    handles, labels = panels[0].get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside lower center", ncols=len(labels), handlelength=2)
     return made
 
 
