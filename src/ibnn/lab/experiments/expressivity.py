@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ibnn.lab.experiments import comparison_words as words
 from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
-from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings
+from ibnn.lab.experiments.experiment import Answer, Claim, Findings, Picture, Run, Settings
 from ibnn.lab.experiments.sweep import Point, Sweep
 from ibnn.lab.report.statistics import decide
 from ibnn.lab.training import RunConfig
@@ -70,11 +70,11 @@ def _headline(comparison: Comparison, points: Sequence[Point]) -> str:
 def _claims(comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
     over_all = comparison.mean_difference()
     each = [point.difference() for point in points]
-    answers = [decide(found, "more") for found in each]
+    answers: list[Answer] = [decide(found, "more") for found in each]
     listed = "; ".join(
         f"{p.value:g} channels {words.difference(d)}" for p, d in zip(points, each, strict=True)
     )
-    every = answers[0] if answers and len(set(answers)) == 1 else "not decided"
+    every: Answer = answers[0] if len(set(answers)) == 1 else "not decided"
     return [
         Claim(
             "With as many parameters IBNN is more accurate.",
