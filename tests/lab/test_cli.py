@@ -204,6 +204,8 @@ def test_ctrl_c_on_a_real_training(tmp_path):
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        # a suite started in the background ignores Ctrl-C, and its children would inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         env={**os.environ, "PYTHONPATH": str(Path(ibnn.__file__).parents[1])},
     )
     deadline = time.monotonic() + 60
