@@ -27,9 +27,10 @@ class Gmres {
       float* next = basis_.slot((k + 1) * n, n);
       apply(basis_.slot(k * n, n), next);
       double* h = hessenberg_[k];
+      // Classical Gram-Schmidt: its products do not wait for each other, and a dozen vectors stay orthogonal enough.
+      for (int j = 0; j <= k; ++j) h[j] = dot(next, basis_.slot(j * n, n), n);
       for (int j = 0; j <= k; ++j) {
         const float* v = basis_.slot(j * n, n);
-        h[j] = dot(next, v, n);
         const float hj = static_cast<float>(h[j]);
         for (long i = 0; i < n; ++i) next[i] -= hj * v[i];
       }
@@ -40,7 +41,7 @@ class Gmres {
         h[j + 1] = -sine[j] * h[j] + cosine[j] * h[j + 1];
         h[j] = t;
       }
-      const double r = std::hypot(h[k], below);
+      const double r = std::sqrt(h[k] * h[k] + below * below);
       if (!(r > 0)) break;
       cosine[k] = h[k] / r, sine[k] = below / r;
       h[k] = r;

@@ -6,8 +6,7 @@
 #pragma once
 #include <algorithm>
 
-#include "checked.h"
-#include "lanes.h"
+#include "filter.h"
 
 namespace ibnn {
 
@@ -39,26 +38,38 @@ class Grid {
   // q (and, if g is given, the same for units weighted by g), each divided by n.
   void spread(const float* x, const float* g, long n, float* q, float* qg) {
     const long total = nodes();
-    for (auto* a : {&sum_, &sum_g_}) a->resize(total), a->fill(0);
+    const bool once = n <= kFlush;
+    for (auto* a : {&part_, &part_g_}) a->resize(total);
+    if (!once)
+      for (auto* a : {&sum_, &sum_g_}) a->resize(total), a->fill(0);
     for (long first = 0; first < n; first += kFlush) {
       const long m = std::min(kFlush, n - first);
       if (g) {
         scatter_pairs(x + first, g + first, m);
-        collect(2, 0, sum_), collect(2, 4, sum_g_);
+        collect(2, 0, part_), collect(2, 4, part_g_);
       } else {
         scatter(x + first, m);
-        collect(1, 0, sum_);
+        collect(1, 0, part_);
       }
+      if (once) break;
+      for (long s = 0; s < total; ++s) sum_[s] += part_[s];
+      for (long s = 0; g && s < total; ++s) sum_g_[s] += part_g_[s];
     }
-    invert(sum_, n, q);
-    if (g) invert(sum_g_, n, qg);
+    const double share = 1.0 / static_cast<double>(n);
+    for (long s = 0; !once && s < total; ++s) part_[s] = static_cast<float>(share * sum_[s]);
+    for (long s = 0; !once && g && s < total; ++s) part_g_[s] = static_cast<float>(share * sum_g_[s]);
+    const float scale = once ? static_cast<float>(share) : 1.0f;
+    invert(part_, scale, q);
+    if (g) invert(part_g_, scale, qg);
   }
 
  private:
   static constexpr long kBlock = 256;
   static constexpr long kFlush = 8192;  // units summed in float before they are added up in double
   Array<float> slots_;                  // per cell the four spline weights, twice (even and odd units)
+  Array<float> part_, part_g_, filtered_;
   Array<double> sum_, sum_g_;
+  Padded work_;
 
   static Lanes4 spline(float f) {
     const Lanes4 a = {-1 / 6.f, 0.5f, -0.5f, 1 / 6.f}, b = {0.5f, -1, 0.5f, 0}, c = {-0.5f, 0, 0.5f, 0},
@@ -105,45 +116,53 @@ class Grid {
     }
   }
 
-  void collect(long channels, long offset, Array<double>& sum) {
+  // From slots to nodes: what a cell adds to its four nodes moves on by one lane from cell to cell.
+  void collect(long channels, long offset, Array<float>& sum) {
     const long stride = 4 * channels;
-    for (long c = 0; c < cells; ++c) {
-      const float* slot = slots_.slot(c * 2 * stride, 2 * stride);
-      for (long j = 0; j < 4; ++j)
-        *sum.slot(c + j, 1) += static_cast<double>(slot[offset + j] + slot[offset + stride + j]);
+    const float* slot = slots_.slot(0, cells * 2 * stride) + offset;
+    float* out = sum.slot(0, nodes());
+    Lanes4 open = {};
+    for (long c = 0; c < cells; ++c, slot += 2 * stride) {
+      Lanes4 even, odd;
+      std::memcpy(&even, slot, 16), std::memcpy(&odd, slot + stride, 16);
+      open += even + odd;
+      out[c] = open[0];
+      open = Lanes4{open[1], open[2], open[3], 0};
     }
+    for (long j = 0; j < 3; ++j) out[cells + j] = open[j];
   }
 
-  // Factors of the elimination of (1, 4, 1): they reach their limit 2 - sqrt(3) after a few rows.
-  struct Factors {
-    double at[32];
-    Factors() {
-      at[0] = 0;
-      for (int s = 1; s < 32; ++s) at[s] = 1 / (4 - at[s - 1]);
+  // The inverse of (1, 4, 1) / 6 is sqrt(3) (sqrt(3) - 2)^|k|: below 2e-8 beyond kReach.
+  static constexpr long kReach = 14;
+  struct Taps {
+    float at[kReach + 1];
+    Taps() {
+      for (long k = 0; k <= kReach; ++k) at[k] = static_cast<float>(std::sqrt(3.0) * std::pow(std::sqrt(3.0) - 2, k));
     }
-    double operator[](long s) const { return at[s < 31 ? s : 31]; }
   };
 
-  // q = (spline interpolation)^T b. Inner coefficients solve (1, 4, 1) / 6; the two end ones are taken from the data by
-  // a one-sided second difference, which keeps the fourth order up to the ends.
-  void invert(Array<double>& b, long n, float* q) {
-    static const Factors g;
+  // q = (spline interpolation)^T b. Inner coefficients solve (1, 4, 1) / 6 with nothing beyond the ends (continued as an
+  // odd function, the infinite inverse does that); the two end ones are taken from the data by a one-sided second
+  // difference, which keeps the fourth order up to the ends.
+  void invert(const Array<float>& b, float scale, float* q) {
+    static const Taps taps;
     const long m = nodes(), last = m - 1;
-    double* x = b.data();
-    double before = 0;
-    for (long s = 1; s < last; ++s) {
-      const double scaled = 6 * g[s] * x[s];
-      x[s] = before = std::fma(-g[s], before, scaled);
+    work_.resize((m + 7) / 8 * 8, kReach + 8);
+    filtered_.resize(work_.size());
+    float* w = work_.slot(-kReach, last + 2 * kReach + 1) + kReach;
+    for (long s = 1; s < last; ++s) w[s] = scale * b[s];
+    w[0] = w[last] = 0;
+    for (long k = 1; k <= kReach; ++k) {
+      w[-k] = k < last ? -w[k] : 0;
+      w[last + k] = k < last ? -w[last - k] : 0;
     }
-    before = 0;
-    for (long s = last - 1; s >= 1; --s) x[s] = before = std::fma(-g[s], before, x[s]);
-    const double first_end = x[0] - x[1] / 6, last_end = x[last] - x[last - 1] / 6;
-    x[0] = x[last] = 0;
-    const double ends[4] = {4 / 6., 5 / 6., -4 / 6., 1 / 6.};
-    for (long j = 0; j < 4; ++j) x[j] += first_end * ends[j];
-    for (long j = 0; j < 4; ++j) x[last - j] += last_end * ends[j];
-    const double scale = 1.0 / static_cast<double>(n);
-    for (long s = 0; s < m; ++s) q[s] = static_cast<float>(x[s] * scale);
+    even_filter(work_, taps.at, kReach, filtered_.data());
+    for (long s = 1; s < last; ++s) q[s] = filtered_[s];
+    const float first_end = scale * b[0] - q[1] / 6, last_end = scale * b[last] - q[last - 1] / 6;
+    q[0] = q[last] = 0;
+    const float ends[4] = {4 / 6.f, 5 / 6.f, -4 / 6.f, 1 / 6.f};
+    for (long j = 0; j < 4; ++j) q[j] += first_end * ends[j];
+    for (long j = 0; j < 4; ++j) q[last - j] += last_end * ends[j];
   }
 };
 
