@@ -33,7 +33,7 @@ def find_roots(
     row's range, if that is less."""
     if _engine(y) is native:
         return native.solve_rows(y, strength, slope, atol, resolution, sigma)
-    low, high = y.aminmax(dim=-1)
+    low, high = y.amin(-1), y.amax(-1)
     spread, reach = (high - low) * slope, high.maximum(-low) * slope
     if resolution:
         atol = torch.where(spread > 0, torch.minimum(atol, resolution * spread), atol)

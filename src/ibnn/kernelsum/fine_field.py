@@ -12,9 +12,6 @@ MAX_REFINEMENTS = 8
 
 
 class FineField:
-    # directions come from a coarser grid than residuals
-    predictable = False
-
     def __init__(self, z: Tensor, middle: Tensor, level: int, sigma: str) -> None:
         self._at = z, middle, level, sigma
         self._sums = GridField(z, middle, layouts.summing(level, sigma, z.dtype))

@@ -18,56 +18,40 @@ class Places:
         # the middle of a cell is half a node on: the nearest one is the cell of the unit
         offset = x.sub(origin + spacing / 2).mul_(1 / spacing)
         # a unit outside the grid is kept in its last cell: no write is ever out of bounds
-        cell = offset.round().clamp_(order // 2 - 1, nodes - order // 2 - 1)
+        first, last = order // 2 - 1, nodes - order // 2 - 1
+        cell = offset.round().clamp_(first, last)
         self.offset = offset.sub_(cell)
-        # by way of int32, which converts in vectors
-        self.cell = cell.int().long()
+        # by way of int32, which converts in vectors; clamped again, as NaN has no cell
+        self.cell = cell.int().clamp_(first, last).long()
 
     def spread(self, a: Tensor | None) -> Tensor:
         """sum_i a_i b(x_i - t_j) for every node j."""
-        moments = self.offset.new_empty(self.order, self.shape[0], self.nodes)
-        even = torch.ones_like(self.offset) if a is None else a
-        odd = self.offset if a is None else a * self.offset
-        square = self.offset * self.offset if self.order > 2 else None
-        for p in range(0, self.order, 2):
-            # a complex scatter adds two real numbers at the price of one
-            pair = torch.complex(even, odd)
-            total = pair.new_zeros(moments.shape[1:]).scatter_add_(1, self.cell, pair)
-            moments[p], moments[p + 1] = total.real, total.imag
-            if square is not None and p + 2 < self.order:
-                even, odd = even * square, odd * square
+        moments = self.offset.new_zeros(self.order, self.shape[0], self.nodes)
+        power = torch.ones_like(self.offset) if a is None else a
+        for p in range(self.order):
+            moments[p].scatter_add_(1, self.cell, power)
+            if p + 1 < self.order:
+                power = self.offset if a is None and p == 0 else power * self.offset
         return weights_from_moments(moments, self.order)
 
     def gather(self, coefficients: Tensor) -> Tensor:
         """sum_j coefficients_j b(x_i - t_j) for every unit i."""
-        value = None
-        for low, high in self._powers(coefficients):
-            above = high if value is None else torch.addcmul(high, value, self.offset, out=value)
-            value = torch.addcmul(low, above, self.offset)
-        assert value is not None
+        pieces = pieces_from_coefficients(coefficients, self.order)
+        value = pieces[:, -1].gather(1, self.cell)
+        for p in reversed(range(self.order - 1)):
+            value = torch.addcmul(pieces[:, p].gather(1, self.cell), value, self.offset, out=value)
         return value
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and its derivative in units of the spacing, at little more than one price."""
-        value = derivative = None
-        for low, high in self._powers(coefficients):
-            if value is None or derivative is None:
-                value, derivative = torch.addcmul(low, high, self.offset), high.contiguous()
-                continue
-            for power in (high, low):
-                derivative = torch.addcmul(value, derivative, self.offset, out=derivative)
-                value = torch.addcmul(power, value, self.offset, out=value)
-        assert value is not None
-        assert derivative is not None
-        return value, derivative
-
-    def _powers(self, coefficients: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """The factors of offset^p and offset^(p+1) at the units, highest p first."""
         pieces = pieces_from_coefficients(coefficients, self.order)
-        for p in reversed(range(0, self.order, 2)):
-            pair = torch.complex(pieces[p], pieces[p + 1]).view(coefficients.shape)
-            both = pair.gather(1, self.cell)
-            yield both.real, both.imag
+        value = pieces[:, -1].gather(1, self.cell)
+        derivative = value.clone()
+        for p in reversed(range(self.order - 1)):
+            value = torch.addcmul(pieces[:, p].gather(1, self.cell), value, self.offset, out=value)
+            if p:
+                derivative = torch.addcmul(value, derivative, self.offset, out=derivative)
+        return value, derivative
 
 
 class LongPlaces:

@@ -18,8 +18,6 @@ class GridField:
     With `rough` the slope is read off the spline of B: cheaper, and good enough for directions.
     """
 
-    predictable = True
-
     def __init__(
         self,
         z: Tensor,
@@ -33,6 +31,7 @@ class GridField:
         self.taps = Taps(layout, z)
         self.places = locate(z, layout.origin(middle), layout.spacing, layout.nodes, layout.order)
         self.density = self._spread(None)
+        self._kept: Tensor | None = None
 
     def _spread(self, a: Tensor | None) -> Tensor:
         if self.mass is None:
@@ -61,6 +60,12 @@ class GridField:
     def slope(self) -> Tensor:
         return self._bias_and_slope[1] if self.rough else self.pair_sum(None, 1)
 
+    def kept(self, strength: Tensor) -> Tensor:
+        """1 - c d, kept positive; a field belongs to one strength."""
+        if self._kept is None:
+            self._kept = (self.slope * -strength).add_(1).clamp_(min=0.02)
+        return self._kept
+
     def solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
     ) -> tuple[Tensor, Tensor]:
@@ -70,23 +75,22 @@ class GridField:
         samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
         1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
         """
-        kept = (self.slope * -strength).add_(1).clamp_(min=0.02)
-        share = g / kept
-        size = torch.maximum(share.amax(1, keepdim=True), -share.amin(1, keepdim=True))
-        size = torch.where(size > 0, size, torch.ones_like(size))
-        x = self.taps.apply(self._spread(share) / size, IDENTITY, 1)
+        kept = self.kept(strength)
+        size = torch.maximum(g.amax(1, keepdim=True), -g.amin(1, keepdim=True))
+        scale = torch.where(size > 0, size, torch.ones_like(size))
         if self.near_threshold:
             # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
-            mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1).mul_(strength)
+            share = self.taps.apply(self._spread(g / kept), IDENTITY, 1)
+            mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1)
         else:
             node_kept = (1 - strength * self.taps.apply(self.density, 1, 1)).clamp_(min=0.02)
-            mixing = strength * self.taps.apply(self.density, IDENTITY, 1) / node_kept
-        w, left = self._conjugate_gradients(x, mixing, strength, tolerance)
-        u = self.places.gather(self.taps.apply(w, 1, 1))
-        v = share.sub_(u.mul_(strength * size).div_(kept))
-        norm = torch.maximum(g.amax(1), -g.amin(1)).clamp_(min=torch.finfo(g.dtype).tiny)
-        residual = left * size.squeeze(1) / norm
-        return v, residual
+            share = self.taps.apply(self._spread(g), IDENTITY, 1).div_(node_kept)
+            mixing = self.taps.apply(self.density, IDENTITY, 1).div_(node_kept)
+        w, left = self._conjugate_gradients(
+            share.div_(scale), mixing.mul_(strength), strength, tolerance
+        )
+        u = self.places.gather(self.taps.apply(w.mul_(scale), 1, 1))
+        return torch.addcmul(g, u, strength, value=-1).div_(kept), left
 
     def _conjugate_gradients(
         self, x: Tensor, mixing: Tensor, strength: Tensor, tolerance: Tensor | float

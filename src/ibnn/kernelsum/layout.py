@@ -9,8 +9,12 @@ from torch import Tensor
 
 # beyond the units: quadrature weights on the nodes fall off by 0.27 (order 4) per node
 MARGIN = 6
-# spans up to here, most of those met in training, share one grid
-NARROW = 10.0
+# the length of the shortest grid
+SHORTEST = 4.0
+# levels per octave of span, times the three kinds of each
+OCTAVE = 3 * 8
+# rows from here on are wide: their units are few per cell, and errors average out
+WIDE = 2 * OCTAVE + 3
 # the kernel of arctan holds frequencies this much higher than the others
 FINER = {"tanh": 1.0, "erf": 1.0, "arctan": 0.5}
 
@@ -46,17 +50,17 @@ def spans(low: Tensor, high: Tensor, strength: Tensor) -> Tensor:
 
 def levels(span: Tensor, strength: Tensor) -> Tensor:
     """A number for the grid of each row: eighths of an octave of its span, from 0 for all the
-    narrow ones.
+    shortest ones.
 
     Each level comes in three: rows near the threshold need finer grids, as errors and the slope
     of z(y) grow up to 1/(1 - c).
     """
-    eighths = (8 * (span / NARROW).clamp(1, 2.0**60).log2()).ceil_().long()
+    eighths = (8 * (span / SHORTEST).clamp(1, 2.0**60).log2()).ceil_().long()
     return 3 * eighths + (strength > 0.2).long() + (strength > 0.85).long()
 
 
 def together(levels: list[int]) -> dict[int, list[int]]:
-    """Levels that can share the longest grid of them: within an octave, with the same spacing.
+    """Levels that can share the longest grid of them: all narrow ones, wide ones by octaves.
 
     Nodes beyond the units of a row do not change its sums.
     """
@@ -64,7 +68,10 @@ def together(levels: list[int]) -> dict[int, list[int]]:
     for kind in range(3):
         group: list[int] = []
         for level in sorted((n for n in levels if n % 3 == kind), reverse=True):
-            if group and (group[0] - level > 3 * 8 or level < 3):
+            longest = group[0] if group else level
+            if _narrow(level) != _narrow(longest) or (
+                not _narrow(level) and longest - level > OCTAVE
+            ):
                 group = []
             group.append(level)
             groups[group[0]] = group
@@ -77,12 +84,12 @@ def solving(level: int, sigma: str) -> Layout:
     # 3e-6 and 2e-5 for wide rows, 3e-8 and 2e-7 near the threshold, where it grows by 1/(1 - c)
     if level % 3 == 2:
         spacing, order = 1 / 8, 6
-    elif level < 3:
-        spacing, order = (1 / 12, 1 / 16)[level], 4
+    elif _narrow(level):
+        spacing, order = (1 / 12, 1 / 16)[level % 3], 4
     else:
         spacing, order = 1 / 4, 6
     layout = _layout(sigma, _span(level), spacing, order)
-    return replace(layout, near_threshold=level % 3 == 2 or level % 3 == 1 < level)
+    return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and not _narrow(level)))
 
 
 def guessing(level: int, sigma: str) -> tuple[Layout, int]:
@@ -91,9 +98,9 @@ def guessing(level: int, sigma: str) -> tuple[Layout, int]:
     kind = level % 3
     if kind == 2:
         return layout, layout.cells
-    coarse = (1 / 4, 1 / 8)[kind] if level < 3 else (1 / 3, 1 / 4)[kind]
+    coarse = (1 / 6, 1 / 8)[kind] if _narrow(level) else (1 / 3, 1 / 4)[kind]
     rough = _layout(sigma, _span(level), coarse, 4)
-    return rough, rough.cells if level < 3 else math.ceil(0.7 * rough.cells)
+    return rough, rough.cells if _narrow(level) else math.ceil(0.7 * rough.cells)
 
 
 def summing(level: int, sigma: str, dtype: torch.dtype) -> Layout:
@@ -102,8 +109,12 @@ def summing(level: int, sigma: str, dtype: torch.dtype) -> Layout:
     return _layout(sigma, _span(level), spacing, order)
 
 
+def _narrow(level: int) -> bool:
+    return level < WIDE
+
+
 def _span(level: int) -> float:
-    return NARROW * 2 ** (level // 3 / 8)
+    return SHORTEST * 2 ** (level // 3 / 8)
 
 
 @lru_cache

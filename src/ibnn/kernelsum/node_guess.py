@@ -19,6 +19,8 @@ from ibnn.kernelsum.unit_newton import newton
 ORDER = 4
 # nodes outside the units: support of the spline, and room for the tails of the quadrature
 OUTSIDE = ORDER // 2 + 3
+# of the start: its std, and its places
+SPREAD_ROUNDS, START_STEPS = 6, 2
 
 
 class NodeGuess:
@@ -37,12 +39,12 @@ class NodeGuess:
         self.mass = low.new_empty(len(low), self.nodes)
         self.shift = self.mass
 
-    def _places(self, y: Tensor, rows: slice) -> Places | LongPlaces:
+    def places(self, y: Tensor, rows: slice) -> Places | LongPlaces:
         return locate(y, self.origin[rows], self.spacing[rows], self.nodes, ORDER)
 
-    def count(self, y: Tensor, rows: slice) -> None:
+    def count(self, places: Places | LongPlaces, rows: slice) -> None:
         """Take in the units of some rows."""
-        torch.div(self._places(y, rows).spread(None), y.shape[1], out=self.mass[rows])
+        torch.div(places.spread(None), places.shape[1], out=self.mass[rows])
 
     def solve(self) -> Tensor:
         """Find z(y) of all rows; returns the steps taken."""
@@ -57,26 +59,40 @@ class NodeGuess:
                 return GridField(z, self.middle, self.layout, mass, rough=True)
             return GridField(z, self.middle[rows], self.layout, mass[rows], rough=True)
 
-        start = _gaussian_start(target, mass, self.strength)
+        start = _normal_start(target, mass, self.strength)
         z, _, steps = newton(target, self.strength, self.atol, start, field_at)
         self.shift = _spline_through(z - target)
         return steps
 
-    def at(self, y: Tensor, rows: slice) -> Tensor:
+    def at(self, y: Tensor, places: Places | LongPlaces, rows: slice) -> Tensor:
         """z at the units of some rows."""
-        return self._places(y, rows).gather(self.shift[rows]).add_(y)
+        return places.gather(self.shift[rows]).add_(y)
 
 
-def _gaussian_start(y: Tensor, mass: Tensor, strength: Tensor) -> Tensor:
-    """The linear map that solves a Gaussian row: std t of z from t + |c| t / sqrt(1 + pi t^2)."""
+def _normal_start(y: Tensor, mass: Tensor, strength: Tensor) -> Tensor:
+    """z(y) of a row of normal units with the same mean and spread.
+
+    Of normal x and x', both of std t, the mean of tanh(x' - x) over x' is about -tanh(x / width),
+    width^2 = 1 + pi t^2 / 2, with the mean slope 1 / sqrt(1 + pi t^2): the first leaves an
+    equation z - c tanh(z / width) = y for each node by itself, the second gives t.
+    """
     mean = (mass * y).sum(1, keepdim=True)
-    std = (mass * (y - mean).square()).sum(1, keepdim=True).clamp(min=1e-12).sqrt()
-    pull = -strength
-    scale = torch.ones_like(std)
-    for _ in range(8):
-        slope = 1 / (1 + math.pi * (scale * std).square()).sqrt()
-        scale = (scale + 1 / (1 + pull * slope).clamp(min=0.05)) / 2
-    return mean + (y - mean) * scale
+    centred = y - mean
+    std = (mass * centred.square()).sum(1, keepdim=True).clamp_(min=1e-12).sqrt_()
+    square, steepest = std.square(), torch.ones_like(std)
+    for _ in range(SPREAD_ROUNDS):
+        slope = (math.pi * square * steepest.square()).add_(1).rsqrt_()
+        steepest = (steepest + 1 / (1 - strength * slope).clamp_(min=0.05)) / 2
+    width = (math.pi / 2 * square * steepest.square()).add_(1).sqrt_()
+    # both bounds of |z| hold; from the nearer one Newton's steps never pass the solution
+    size = centred.abs()
+    straight, far = size / (1 - strength / width).clamp_(min=0.02), size + strength
+    z = torch.where(strength > 0, torch.minimum(straight, far), torch.maximum(straight, far))
+    for _ in range(START_STEPS):
+        pull = (z / width).tanh_()
+        rise = 1 - strength / width * (1 - pull.square())
+        z = z - (z - strength * pull - size) / rise.clamp_(min=0.02)
+    return z.copysign_(centred).add_(mean)
 
 
 def _spline_through(values: Tensor) -> Tensor:

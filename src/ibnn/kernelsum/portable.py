@@ -11,12 +11,13 @@ from torch import Tensor
 
 from ibnn.kernelsum import layout as layouts
 from ibnn.kernelsum.direct import KEPT_UNITS, DirectField, direct_sum, rows_per_block
+from ibnn.kernelsum.equation import Field
 from ibnn.kernelsum.fine_field import FineField
 from ibnn.kernelsum.grid_field import GridField
 from ibnn.kernelsum.node_guess import NodeGuess
 from ibnn.kernelsum.sorted_sums import SortedField, sorted_sum
 from ibnn.kernelsum.unit_cg import UnitField
-from ibnn.kernelsum.unit_newton import Field, descend, enough, newton
+from ibnn.kernelsum.unit_newton import descend, newton
 from ibnn.kernelsum.window import WindowField
 from ibnn.sigma import lookup
 
@@ -71,7 +72,7 @@ def solve_jacobian(
     """v with J(z) v = g, the relative residual of each row, and v . P_0(z, 1) of each row."""
     v = torch.full_like(g, torch.nan)
     residual, dot = torch.full_like(strength, torch.inf), torch.full_like(strength, torch.nan)
-    exact = 1e-6 if z.dtype == torch.float32 else 1e-12
+    exact = 5e-6 if z.dtype == torch.float32 else 1e-12
     for rows, way in _ways(z, strength, sigma, solved=True):
         part, right, c = z[rows], g[rows], strength[rows, None]
         field = _field(part, _middle(part), sigma, way)
@@ -102,24 +103,30 @@ def _roots_on_grid(
         return _roots(y, strength, atol, sigma, level)
     layout, cells = layouts.guessing(level, sigma)
     low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
-    guess = NodeGuess(low, high, strength, enough(strength, atol) / 2, layout, cells)
+    guess = NodeGuess(low, high, strength, 0.4 * atol / strength.abs().clamp(min=1), layout, cells)
     step = max(1, block // y.shape[1])
     blocks = [slice(i, i + step) for i in range(0, len(y), step)]
+    places = None
     for rows in blocks:
-        guess.count(y[rows], rows)
+        places = guess.places(y[rows], rows)
+        guess.count(places, rows)
     steps = guess.solve()
-    z = torch.empty_like(y)
-    residual = torch.empty_like(strength.squeeze(1))
+    found = []
     for rows in blocks:
         near = guess.middle[rows]
+        # a single block has not moved since
+        if places is None or len(blocks) > 1:
+            places = guess.places(y[rows], rows)
+        start = guess.at(y[rows], places, rows)
+        places = None
 
         def field_at(z: Tensor, some: Tensor | None, near: Tensor = near) -> Field:
             return _field(z, near if some is None else near[some], sigma, level, rough=True)
 
-        z[rows], residual[rows], more = newton(
-            y[rows], strength[rows], atol[rows], guess.at(y[rows], rows), field_at
-        )
-        steps[rows] += more
+        reach = low[rows], high[rows]
+        found.append(newton(y[rows], strength[rows], atol[rows], start, field_at, reach))
+        steps[rows] += found[-1][2]
+    z, residual, _ = found[0] if len(found) == 1 else map(torch.cat, zip(*found, strict=True))
     return z, residual, steps
 
 

@@ -53,9 +53,7 @@ def weights_from_moments(moments: Tensor, order: int) -> Tensor:
 
 
 def pieces_from_coefficients(coefficients: Tensor, order: int) -> Tensor:
-    """Spline coefficients (rows, nodes) -> (order, rows * nodes): each cell's powers of offset."""
-    nodes = coefficients.shape[1]
+    """Spline coefficients (rows, nodes) -> (rows, order, nodes): each cell's powers of offset."""
     padded = torch.nn.functional.pad(coefficients, (order // 2 - 1, order // 2))
-    around = torch.stack([padded[:, m : m + nodes] for m in range(order)])
     matrix = _piece_matrix_like(order, coefficients.dtype, coefficients.device)
-    return matrix @ around.view(order, -1)
+    return torch.nn.functional.conv1d(padded.unsqueeze(1), matrix.unsqueeze(1))

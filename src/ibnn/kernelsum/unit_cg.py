@@ -9,7 +9,6 @@ MAX_PRODUCTS = 400
 class UnitField:
     """A field with B(z), d(z) = P_1(z, 1) and products P_1(z, v)."""
 
-    predictable = False
     bias: Tensor
     slope: Tensor
 

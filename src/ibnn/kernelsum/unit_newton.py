@@ -5,76 +5,27 @@ direction shrinks every component of the residual at once, and so halving always
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from ibnn.kernelsum.equation import Field, FieldAt, Rows
+from ibnn.kernelsum.full_steps import full_steps
+
 MAX_STEPS = 60
 MAX_HALVINGS = 12
 DESCENT_STEPS = 100
-# at least the largest second derivative of tanh (0.77), erf (0.76) and arctan (1.02)
-CURVATURE = 1.03
-# steps taken on trust before they are looked at
-FULL_STEPS = 4
-# a direction from a grid is right to this share
-GRID_ERROR = 1e-4
-
-
-class Field(Protocol):
-    """What is known at one z: B(z), and how to solve with its Jacobian."""
-
-    # sigma is smooth and the residuals that `solve` tells can be relied on
-    predictable: bool
-
-    @property
-    def bias(self) -> Tensor: ...
-
-    def solve(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
-        """v with J v = g, and the relative residual of each row."""
-        ...
-
-
-# the field at z, whose rows are those of the problem with these numbers (all if None)
-FieldAt = Callable[[Tensor, Tensor | None], Field]
-
-
-@dataclass
-class _Rows:
-    """The equation of the rows still at work; `floor` is the rounding of its terms."""
-
-    y: Tensor
-    strength: Tensor
-    goal: Tensor
-    low: Tensor
-    high: Tensor
-
-    def take(self, rows: Tensor) -> "_Rows":
-        return _Rows(*(t.index_select(0, rows) for t in vars(self).values()))
-
-    def inside(self, z: Tensor) -> Tensor:
-        return torch.maximum(torch.minimum(z, self.high), self.low)
-
-    def residual(self, z: Tensor, field: Field) -> Tensor:
-        return (z - self.y).addcmul_(self.strength, field.bias)
-
-    def measure(self, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Per row: the largest residual, the largest as a share of what is allowed, the mean."""
-        size = residual.abs()
-        worst = size.amax(1)
-        # nothing is asked below the rounding of the equation's own terms
-        floor = (self.y.abs() + self.strength.abs()).mul_(4 * torch.finfo(size.dtype).eps)
-        share = size.div_(torch.maximum(floor, self.goal, out=floor))
-        return worst, share.amax(1), share.square_().mean(1).sqrt_()
 
 
 def newton(
-    y: Tensor, strength: Tensor, atol: Tensor, start: Tensor, field_at: FieldAt
+    y: Tensor,
+    strength: Tensor,
+    atol: Tensor,
+    start: Tensor,
+    field_at: FieldAt,
+    reach: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve from `start`; `strength` and `atol` are (rows, 1).
+    """Solve from `start`; `strength`, `atol` and the lowest and highest y, `reach`, are (rows, 1).
 
     Returns the best z found, its largest residual and the steps taken, per row.
     """
@@ -82,12 +33,9 @@ def newton(
     goal = (1 - strength).clamp(0.02, 1) * atol
     # B is within +-1, and for c < 0 the solution stays within the range of y
     spill = strength.clamp(min=0)
-    low, high = y.amin(1, keepdim=True) - spill, y.amax(1, keepdim=True) + spill
-    rows = _Rows(y, strength, goal, low, high)
-    z = rows.inside(start)
-    worst = torch.full_like(goal.squeeze(1), torch.inf)
-    steps = torch.zeros_like(worst, dtype=torch.int32)
-    left = _full_steps(rows, field_at, z, worst, steps)
+    low, high = reach or (y.amin(1, keepdim=True), y.amax(1, keepdim=True))
+    rows = Rows(y, strength, goal, low - spill, high + spill)
+    z, worst, steps, left = full_steps(rows, field_at, rows.inside(start))
     if len(left):
         found = _search(rows.take(left), z[left], lambda at, some: field_at(at, left[some]))
         for whole, part in zip((z, worst), found, strict=False):
@@ -96,51 +44,8 @@ def newton(
     return z, worst, steps
 
 
-def _full_steps(rows: _Rows, field_at: FieldAt, z: Tensor, worst: Tensor, steps: Tensor) -> Tensor:
-    """A few steps that are never halved, written into z, worst and steps.
-
-    Returns the rows for which this is not enough; their z is the best that was met.
-    """
-    numbers, at = torch.arange(len(z), device=z.device), z
-    for step in range(FULL_STEPS):
-        field = field_at(at, None if len(numbers) == len(z) else numbers)
-        if not field.predictable:
-            break
-        residual = rows.residual(at, field)
-        now = torch.maximum(residual.amax(1), -residual.amin(1))
-        direction, rest = _predict(field, residual, now, rows)
-        near = rows.inside(direction.neg_().add_(at))
-        sure = rest <= rows.goal.squeeze(1)
-        if sure.all():
-            z.index_copy_(0, numbers, near)
-            worst.index_copy_(0, numbers, rest)
-            steps.index_fill_(0, numbers, step + 1)
-            return numbers[:0]
-        better = sure | (now < worst[numbers])
-        put = better.nonzero().squeeze(1)
-        best = torch.where(sure[:, None], near, at)
-        z.index_copy_(0, numbers[put], best[put])
-        worst.index_copy_(0, numbers[put], torch.where(sure, rest, now)[put])
-        steps.index_fill_(0, numbers, step + 1)
-        keep = (~sure).nonzero().squeeze(1)
-        numbers, at, rows = numbers[keep], near[keep], rows.take(keep)
-    return numbers
-
-
-def _predict(field: Field, residual: Tensor, worst: Tensor, rows: _Rows) -> tuple[Tensor, Tensor]:
-    """A Newton direction, and a bound of the residual after that step: no need to look then.
-
-    Beyond its tangent, B leaves at most 1/2 mean_k |s_2| (v_k - v_i)^2 after a step v.
-    """
-    tolerance = (0.1 * rows.goal / worst[:, None]).clamp_(1e-5, 1e-2)
-    direction, left = field.solve(residual, rows.strength, tolerance)
-    square = direction.square()
-    bend = (square.mean(1) + square.amax(1)) * (CURVATURE * rows.strength.squeeze(1).abs())
-    return direction, bend + (left + GRID_ERROR) * worst
-
-
 def _search(
-    rows: _Rows, z: Tensor, field_at: Callable[[Tensor, Tensor], Field]
+    rows: Rows, z: Tensor, field_at: Callable[[Tensor, Tensor], Field]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Newton with halvings, each row until it is done."""
     numbers = torch.arange(len(z), device=z.device)
@@ -185,11 +90,6 @@ def _search(
         merit = torch.where(moved, new_merit, merit)
         going = moved & (excess > 1)
     return result
-
-
-def enough(strength: Tensor, atol: Tensor) -> Tensor:
-    """How near a start must be for one Newton step to end within atol, (rows, 1) each."""
-    return ((1 - strength).clamp(0.02, 1) * atol / (2 * CURVATURE * strength.abs() + 1e-6)).sqrt()
 
 
 def descend(y: Tensor, strength: Tensor, field_at: FieldAt) -> Tensor:
