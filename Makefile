@@ -33,8 +33,12 @@ PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --d
 demo: $(VENV)/installed-lab
 	$(BIN)/ibnn run boundary --out demo
 
+# The neuron once more as it is on machines without a compiler.
+PORTABLE_TESTS := $(addprefix tests/test_,functional.py laws.py gradients.py failures.py modules.py)
+
 test: $(VENV)/installed-dev
 	$(PYTEST)
+	IBNN_NATIVE=0 $(PYTEST) $(PORTABLE_TESTS)
 
 test-slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow

@@ -43,7 +43,7 @@ def find_roots(
     # B is at most 1, and at most the spread of z
     bias = (spread / least).clamp(max=1)
     rounding = 8 * torch.finfo(y.dtype).eps * (reach + strength.abs() * bias)
-    solved = residual <= torch.maximum(2 * least * atol, rounding)
+    solved = residual.isfinite() & (residual <= torch.maximum(2 * least * atol, rounding))
     # y * p / p is not always y
     return torch.where(strength.unsqueeze(-1) == 0, y, z.div_(p)), residual, steps, solved
 

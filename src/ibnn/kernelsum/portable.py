@@ -77,7 +77,9 @@ def solve_jacobian(
         part, right, c = z[rows], g[rows], strength[rows, None]
         field = _field(part, _middle(part), sigma, way)
         solve = field.solve_refined if isinstance(field, FineField) else field.solve
-        v[rows], residual[rows] = found, _ = solve(right, c, exact)
+        found, residual[rows] = solve(right, c, exact)
+        # J is the identity there, bit by bit
+        v[rows] = found = torch.where(c == 0, right, found)
         dot[rows] = (found * field.bias).sum(1) if with_strength_grad else 0
     return v, residual, dot
 
