@@ -1,4 +1,4 @@
-"""Which columns of a section are shown, ratios first; the saved files have all of them."""
+"""Which columns of a section are shown, most important first; the saved files have all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("memory_added", "residual", "steps", "converged"),
     ),
     "accuracy": ("part", "lam", "slope", "std", "engine", *_QUALITY),
-    "verdict": ("name", "measured", "unit", "required", "aim", "state", "where"),
+    "verdict": ("name", "state", "measured", "required", "aim", "unit", "where"),
 }
 
 

@@ -21,7 +21,7 @@ Results = dict[str, list[dict[str, Any]]]
 
 def run(settings: Settings, out: Path | None = None, console: Console | None = None) -> Results:
     """Measures, prints and (with `out`) saves; the rows of each section, and the verdict."""
-    console = console or Console()
+    console = console or _console()
     if not settings.engines:
         raise RuntimeError(f"engine {settings.engine!r} is not available on this machine")
     here = machine()
@@ -45,6 +45,12 @@ def run(settings: Settings, out: Path | None = None, console: Console | None = N
     if out is not None:
         console.print(f"saved in {out}", highlight=False)
     return {**results, "verdict": found}
+
+
+def _console() -> Console:
+    """A file or a pipe has no width: room for every column."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
 
 
 def _save(

@@ -17,17 +17,40 @@ from ibnn.lab.bench.columns import COLUMNS, TITLES, text
 from ibnn.lab.bench.machine import describe
 
 Rows = Sequence[dict[str, Any]]
-_COLOURS = {"aim met": "green", "met": "green", "not met": "red", "not measured": "dim"}
+_COLOURS = {"aim met": "green", "met": "green", "not met": "red"}
+_UNKNOWN = "not measured"
+# characters around a cell, and the longest cell that is not folded
+_BORDER, _LONGEST = 3, 42
 
 
 def show(console: Console, section: str, rows: Rows) -> None:
-    table = Table(title=TITLES[section], title_justify="left")
-    for column in COLUMNS[section]:
-        table.add_column(column.replace("_", " "), overflow="fold")
-    for row in rows:
+    """The columns that fit the width, most important first; the files have all of them."""
+    shown = [row for row in rows if section != "verdict" or row["state"] != _UNKNOWN]
+    cells = {name: [text(row.get(name)) for row in shown] for name in COLUMNS[section]}
+    fitting = _fitting(cells, console.width)
+    table = Table(title=TITLES[section], title_justify="left", title_style="bold")
+    for name in fitting:
+        table.add_column(name.replace("_", " "), overflow="fold", max_width=_LONGEST)
+    for index, row in enumerate(shown):
         style = _COLOURS.get(row["state"]) if section == "verdict" else None
-        table.add_row(*(text(row.get(column)) for column in COLUMNS[section]), style=style)
+        table.add_row(*(cells[name][index] for name in fitting), style=style)
     console.print(table)
+    if len(fitting) < len(cells):
+        hidden = ", ".join(name.replace("_", " ") for name in cells if name not in fitting)
+        console.print(f"Not shown here: {hidden}", style="dim", highlight=False)
+    if len(shown) < len(rows):
+        console.print(f"{len(rows) - len(shown)} more goals were not measured in this run.")
+
+
+def _fitting(cells: Mapping[str, Sequence[str]], width: int) -> list[str]:
+    """The first columns that fit side by side, two at least."""
+    fitting, used = [], 1
+    for name, column in cells.items():
+        used += _BORDER + min(_LONGEST, max(map(len, (name, *column))))
+        if used > width and len(fitting) >= 2:
+            break
+        fitting.append(name)
+    return fitting
 
 
 def markdown(section: str, rows: Rows) -> str:
