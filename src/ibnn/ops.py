@@ -1,7 +1,7 @@
 """The opaque ops: a solve, a linear solve and two sums, as torch sees them.
 
 Rows of units in, rows of units out; real numbers only, no gradients (those are in `ibnn.adjoint`).
-They are custom ops so that `torch.compile` and `torch.export` keep them whole.
+They are opaque ops so that `torch.compile` and `torch.export` keep them whole.
 """
 
 import functools
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from ibnn import coupling, method, solution
 from ibnn.method import Method
+from ibnn.opaque import opaque
 from ibnn.solver.linear import conjugate_gradients
 from ibnn.system import RESOLUTION, System
 
@@ -57,7 +58,17 @@ def _in_full_precision(function: Callable[P, T]) -> Callable[P, T]:
     return wrapped
 
 
-@torch.library.custom_op("ibnn::solve", mutates_args=())
+def _empty_solve(y, lam, slope, weight, start, units, how):
+    rows = y.shape[0]
+    return (
+        torch.empty_like(y, memory_format=torch.contiguous_format),
+        y.new_empty(rows, dtype=torch.bool),
+        y.new_empty(rows),
+        y.new_empty(rows, dtype=torch.int32),
+    )
+
+
+@opaque(_empty_solve)
 @_in_full_precision
 def solve(
     y: Tensor,
@@ -110,18 +121,11 @@ def solve(
     return z, converged, residual, steps
 
 
-@solve.register_fake
-def _(y, lam, slope, weight, start, units, how):
-    rows = y.shape[0]
-    return (
-        torch.empty_like(y, memory_format=torch.contiguous_format),
-        y.new_empty(rows, dtype=torch.bool),
-        y.new_empty(rows),
-        y.new_empty(rows, dtype=torch.int32),
-    )
+def _empty_solve_adjoint(z, g, strength, weight, units, how):
+    return torch.empty_like(z, memory_format=torch.contiguous_format), z.new_empty(z.shape[0])
 
 
-@torch.library.custom_op("ibnn::solve_adjoint", mutates_args=())
+@opaque(_empty_solve_adjoint)
 @_in_full_precision
 def solve_adjoint(
     z: Tensor,
@@ -152,12 +156,11 @@ def solve_adjoint(
     return v, dot
 
 
-@solve_adjoint.register_fake
-def _(z, g, strength, weight, units, how):
-    return torch.empty_like(z, memory_format=torch.contiguous_format), z.new_empty(z.shape[0])
+def _empty_pair_sum(z, a, weight, order, units, how):
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ibnn::pair_sum", mutates_args=())
+@opaque(_empty_pair_sum)
 @_in_full_precision
 def pair_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, order: int, units: Sequence[int], how: str
@@ -168,12 +171,11 @@ def pair_sum(
     return coupling.kernel(chosen.kernel).pair_sum(z, a, weight, order, chosen.sigma, units)
 
 
-@pair_sum.register_fake
-def _(z, a, weight, order, units, how):
-    return torch.empty_like(z, memory_format=torch.contiguous_format)
+def _empty_pair_outer(z, g, a, weight, order, units, how):
+    return torch.empty_like(weight, memory_format=torch.contiguous_format)
 
 
-@torch.library.custom_op("ibnn::pair_outer", mutates_args=())
+@opaque(_empty_pair_outer)
 @_in_full_precision
 def pair_outer(
     z: Tensor,
@@ -186,8 +188,3 @@ def pair_outer(
 ) -> Tensor:
     chosen = method.read(how)
     return coupling.kernel(chosen.kernel).pair_outer(z, g, a, weight, order, chosen.sigma, units)
-
-
-@pair_outer.register_fake
-def _(z, g, a, weight, order, units, how):
-    return torch.empty_like(weight, memory_format=torch.contiguous_format)

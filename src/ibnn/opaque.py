@@ -1,0 +1,42 @@
+"""Python functions as torch ops that `torch.compile` and `torch.export` keep whole.
+
+`torch.library.custom_op` does the same, but imports the compiler at the first call of a process,
+compiled or not, which takes more than a second.
+"""
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+_LIBRARY = torch.library.Library("ibnn", "FRAGMENT")
+
+
+def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Makes a function the op of its name; `fake` gives empty results of the right shapes."""
+
+    def register(function: Callable[..., Any]) -> Any:
+        name = function.__name__
+        schema = torch.library.infer_schema(function, mutates_args=())
+        _LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        _LIBRARY.impl(name, _untraced(function), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"ibnn::{name}", fake, lib=_LIBRARY)
+        return getattr(torch.ops.ibnn, name).default
+
+    return register
+
+
+def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps a compiler that is at work out of the function's own code."""
+    disabled: Callable[..., Any] | None = None
+
+    @functools.wraps(function)
+    def call(*args: Any) -> Any:
+        nonlocal disabled
+        if disabled is None and "torch._dynamo" in sys.modules:
+            disabled = torch._dynamo.disable(function)
+        return (disabled or function)(*args)
+
+    return call
