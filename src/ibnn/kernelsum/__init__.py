@@ -1,4 +1,5 @@
-"""The fast sums behind `Uniform`: P_n(z, a), and the solves made of it, in O(D) per row.
+"""The fast sums: those behind `Uniform`, P_n(z, a), and the solves made of it, in O(D) per row;
+and compiled ones over neighbourhoods and matrices.
 
 Two implementations of the same three functions: `portable` (torch ops, any device) and `native`
 (compiled, CPU). In units where sigma has slope 1, unless said otherwise: `strength = lam * slope`.
@@ -10,6 +11,8 @@ import torch
 from torch import Tensor
 
 from ibnn.kernelsum import native, portable
+from ibnn.kernelsum.native import matrix_sum as matrix_sum
+from ibnn.kernelsum.native import window_sum as window_sum
 from ibnn.sigma import Sigma
 
 _SIGMAS = ("tanh", "hardtanh", "arctan", "erf")
@@ -23,6 +26,11 @@ def offers(sigma: Sigma, order: int = 0) -> bool:
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     """(1/D) sum_k a_k s_n(z_k - z_i) for every unit i of every row."""
     return _engine(z).pair_sum(z, a, order, sigma)
+
+
+def compiled(z: Tensor, sigma: Sigma, order: int) -> bool:
+    """Whether `window_sum` and `matrix_sum` of the compiled engine can be had for this z."""
+    return offers(sigma, order) and z.dtype in native.DTYPES and _engine(z) is native
 
 
 def find_roots(

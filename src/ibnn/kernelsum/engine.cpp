@@ -2,6 +2,7 @@
 #include <limits>
 #include <vector>
 
+#include "neighbours.h"
 #include "node_solver.h"
 #include "tiny.h"
 #include "unit_newton.h"
@@ -244,6 +245,24 @@ int solve_jacobian(const T* z, const T* g, const double* strength, long rows, lo
   });
 }
 
+template <class T>
+int window_sum(const T* z, const T* a, long rows, long n, const T* taps, const long* units, const long* window,
+               int order, Apply<T> s, T* out, int threads) {
+  const Extent map{{units[0], units[1], units[2]}}, kernel{{window[0], window[1], window[2]}};
+  return for_rows(rows, threads, [=](long row) {
+    static thread_local WindowSum<T> sums;
+    sums.sum(z + row * n, a ? a + row * n : nullptr, map, taps, kernel, order, s, out + row * n);
+  });
+}
+
+template <class T>
+int matrix_sum(const T* z, const T* a, long rows, long n, const T* weight, Apply<T> s, T* out, int threads) {
+  return for_rows(rows, threads, [=](long row) {
+    static thread_local MatrixSum<T> sums;
+    sums.sum(z + row * n, a ? a + row * n : nullptr, weight, n, s, out + row * n);
+  });
+}
+
 // Calls f with the nonlinearity as a compile-time constant.
 template <class F> int with_sigma(int sigma, F f) {
   switch (static_cast<Sigma>(sigma)) {
@@ -262,6 +281,20 @@ template <class F> int with_sigma(int sigma, F f) {
                                         int threads) {                                                                \
     return ibnn::with_sigma(                                                                                          \
         sigma, [=](auto kind) { return ibnn::pair_sum<kind.value, T>(z, a, rows, n, order, out, threads); });         \
+  }                                                                                                                   \
+  extern "C" int ibnn_window_sum_##suffix(const T* z, const T* a, long rows, long n, const T* taps,                    \
+                                          const long* units, const long* window, int order, int sigma, T* out,        \
+                                          int threads) {                                                              \
+    return ibnn::with_sigma(sigma, [=](auto kind) {                                                                   \
+      return ibnn::window_sum(z, a, rows, n, taps, units, window, order, ibnn::derivative_of<kind.value, T>(order),   \
+                              out, threads);                                                                          \
+    });                                                                                                               \
+  }                                                                                                                   \
+  extern "C" int ibnn_matrix_sum_##suffix(const T* z, const T* a, long rows, long n, const T* weight, int order,      \
+                                          int sigma, T* out, int threads) {                                           \
+    return ibnn::with_sigma(sigma, [=](auto kind) {                                                                   \
+      return ibnn::matrix_sum(z, a, rows, n, weight, ibnn::derivative_of<kind.value, T>(order), out, threads);        \
+    });                                                                                                               \
   }                                                                                                                   \
   extern "C" int ibnn_find_roots_##suffix(const T* y, const double* strength, const double* atol,                     \
                                           const double* slope, long rows, long n, double resolution, int sigma, T* z, \

@@ -1,4 +1,4 @@
-"""The compiled CPU engine behind `Uniform`: built at first use with the system compiler, optional.
+"""The compiled CPU engine: built at first use with the system compiler, optional.
 
 All functions work on scaled rows (slope 1): z + c G(z) = y, G(t) = (1/D) sum_k s(z_k - t),
 c = lam * slope. Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the directory of the
@@ -14,6 +14,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3}
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
+DTYPES = frozenset(_SUFFIX)
 
 # No -ffast-math: in a shared library it would make the whole process flush denormals,
 # and NaN checks must stay.
@@ -53,7 +55,27 @@ def available() -> bool:
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    _call("pair_sum", z, (z, a), (ctypes.c_int(order), ctypes.c_int(SIGMAS[sigma])), (out,))
+    _call("pair_sum", z, (z, a), _codes(order, sigma), (out,))
+    return out
+
+
+def window_sum(
+    z: Tensor, a: Tensor | None, taps: Tensor, order: int, sigma: str, units: Sequence[int]
+) -> Tensor:
+    """sum_k w_ik a_k s_n(z_k - z_i) over the neighbourhood of each unit; rows of z are maps of
+    shape `units`, and w_ik is the tap of the offset k - i."""
+    out = torch.empty_like(z, memory_format=torch.contiguous_format)
+    taps = taps.detach().to(z.dtype).contiguous()
+    shapes = [torch.tensor([1] * (3 - len(shape)) + list(shape)) for shape in (units, taps.shape)]
+    _call("window_sum", z, (z, a), (*map(_pointer, (taps, *shapes)), *_codes(order, sigma)), (out,))
+    return out
+
+
+def matrix_sum(z: Tensor, a: Tensor | None, weight: Tensor, order: int, sigma: str) -> Tensor:
+    """sum_k w_ik a_k s_n(z_k - z_i), w a matrix."""
+    out = torch.empty_like(z, memory_format=torch.contiguous_format)
+    weight = weight.detach().to(z.dtype).contiguous()
+    _call("matrix_sum", z, (z, a), (_pointer(weight), *_codes(order, sigma)), (out,))
     return out
 
 
@@ -117,6 +139,10 @@ def solve_jacobian(
         (v, residual, dots if with_strength_grad else None),
     )
     return v, residual.to(z.dtype), dots.to(z.dtype)
+
+
+def _codes(order: int, sigma: str) -> tuple[ctypes.c_int, ctypes.c_int]:
+    return ctypes.c_int(order), ctypes.c_int(SIGMAS[sigma])
 
 
 def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:

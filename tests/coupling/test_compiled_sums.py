@@ -1,0 +1,98 @@
+"""The compiled sums over neighbourhoods and matrices against the same sums in torch."""
+
+import pytest
+import torch
+
+import ibnn
+from ibnn import kernelsum, sigma
+from ibnn.coupling.dense import DenseKernel
+from ibnn.coupling.window import WindowKernel
+from ibnn.kernelsum import native
+
+pytestmark = pytest.mark.skipif(not native.available(), reason="no C++ compiler")
+
+# the units of a row and its window, also larger than the map or flat in one dim
+MAPS = [
+    ((7,), (3,)),
+    ((1,), (5,)),
+    ((4, 9), (5, 3)),
+    ((3, 2), (7, 1)),
+    ((3, 4, 5), (3, 5, 3)),
+    ((2, 1, 6), (1, 3, 9)),
+]
+
+
+def in_torch(monkeypatch, call):
+    with monkeypatch.context() as patch:
+        patch.setattr(kernelsum, "compiled", lambda *_: False)
+        return call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["tanh", "hardtanh", "arctan", "erf"])
+@pytest.mark.parametrize(("units", "window"), MAPS)
+def test_a_window_hears_the_same_in_both(units, window, name, dtype, generator, monkeypatch):
+    size = torch.Size(units).numel()
+    z = torch.randn(5, size, generator=generator, dtype=dtype) * 2
+    a = torch.randn(5, size, generator=generator, dtype=dtype)
+    # not symmetric: cotangents of weights are not
+    taps = torch.rand(window, generator=generator, dtype=dtype)
+    for order in range(4):
+        for factors in (None, a):
+
+            def total(order=order, factors=factors):
+                kernel, s = WindowKernel(), sigma.lookup(name)
+                return kernel.pair_sum(z, factors, taps, order, s, units)
+
+            allowed = 1e-5 if dtype == torch.float32 else 1e-12
+            torch.testing.assert_close(
+                total(), in_torch(monkeypatch, total), rtol=0, atol=allowed * taps.sum().item()
+            )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", ["tanh", "hardtanh", "arctan", "erf"])
+@pytest.mark.parametrize("units", [1, 2, 37])
+def test_a_matrix_hears_the_same_in_both(units, name, dtype, generator, monkeypatch):
+    z = torch.randn(4, units, generator=generator, dtype=dtype) * 2
+    a = torch.randn(4, units, generator=generator, dtype=dtype)
+    weight = torch.rand(units, units, generator=generator, dtype=dtype)
+    for order in range(4):
+        for factors in (None, a):
+
+            def total(order=order, factors=factors):
+                kernel, s = DenseKernel(), sigma.lookup(name)
+                return kernel.pair_sum(z, factors, weight, order, s, (units,))
+
+            allowed = 1e-5 if dtype == torch.float32 else 1e-12
+            torch.testing.assert_close(
+                total(), in_torch(monkeypatch, total), rtol=0, atol=allowed * units
+            )
+
+
+def test_nothing_beside_the_result_is_written(generator, monkeypatch):
+    """The result lies in the middle of a larger piece of memory."""
+    for units, window in MAPS:
+        size = torch.Size(units).numel()
+        around = torch.full((9, size), 7.0)
+        monkeypatch.setattr(native.torch, "empty_like", lambda *_, inner=around[3:6], **__: inner)
+        z = torch.randn(3, size, generator=generator)
+        native.window_sum(z, z, torch.rand(window, generator=generator), 1, "tanh", units)
+        native.matrix_sum(z, z, torch.rand(size, size, generator=generator), 1, "tanh")
+        assert (around[:3] == 7).all()
+        assert (around[6:] == 7).all()
+        assert not (around[3:6] == 7).any()
+        monkeypatch.undo()
+
+
+def test_a_solve_with_a_window_uses_them(generator, monkeypatch):
+    y = torch.randn(2, 6, 6, generator=generator)
+    calls = []
+    honest = native.window_sum
+    monkeypatch.setattr(kernelsum, "window_sum", lambda *a: calls.append(1) or honest(*a))
+    z = ibnn.implicit_bias(y, torch.tensor(-0.2), coupling=ibnn.Window((3, 3)))
+    assert calls
+    assert (
+        ibnn.residual(z, y, torch.tensor(-0.2), 10.0, coupling=ibnn.Window((3, 3))).abs().max()
+        < 1e-5
+    )
