@@ -23,8 +23,8 @@ from ibnn.sigma import lookup
 
 # rows this short are summed term by term
 SHORT = 48
-# elements of one temporary: a quarter of y, within these bounds, keeps memory a few times y
-SMALLEST_BLOCK, LARGEST_BLOCK = 1 << 19, 1 << 19
+# elements of one temporary: smaller ones cost calls, larger ones memory (a megabyte in float32)
+BLOCK = 1 << 18
 # from here on (the threshold is 1) there may be several solutions
 STEEP = 0.98
 
@@ -61,7 +61,7 @@ def find_roots(
             z[rows], residual[rows] = y[rows], 0
             continue
         problem = y[rows], strength[rows, None], atol[rows, None], sigma, way
-        found = _roots_on_grid(*problem, _block(y)) if way >= 0 else _roots(*problem)
+        found = _roots_on_grid(*problem) if way >= 0 else _roots(*problem)
         z[rows], residual[rows], steps[rows] = found
     return z, residual, steps
 
@@ -98,7 +98,7 @@ def _roots(
 
 
 def _roots_on_grid(
-    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, level: int, block: int
+    y: Tensor, strength: Tensor, atol: Tensor, sigma: str, level: int
 ) -> tuple[Tensor, Tensor, Tensor]:
     """On nodes first, then on the units, most of which are right at once."""
     if (strength >= STEEP).any():
@@ -106,7 +106,7 @@ def _roots_on_grid(
     layout, cells = layouts.guessing(level, sigma)
     low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
     guess = NodeGuess(low, high, strength, 0.4 * atol / strength.abs().clamp(min=1), layout, cells)
-    step = max(1, block // y.shape[1])
+    step = max(1, BLOCK // y.shape[1])
     blocks = [slice(i, i + step) for i in range(0, len(y), step)]
     places = None
     for rows in blocks:
@@ -171,7 +171,6 @@ def _ways(
     if not solved:
         way = torch.where(strength == 0, STILL, way)
     way = torch.where(finite, way, NOT_FINITE)
-    block = _block(y)
     found = way.unique().tolist()
     groups = layouts.together([kind for kind in found if kind >= 0])
     groups |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
@@ -181,19 +180,15 @@ def _ways(
             chosen &= way % 3 == kind % 3
         rows = chosen.nonzero().squeeze(1)
         size = {TERM_BY_TERM: rows_per_block(units), WINDOW: 1, STILL: len(y)}.get(
-            kind, max(1, block // units)
+            kind, max(1, BLOCK // units)
         )
         if kind >= 0 and not solved:
             # nodes are fewer than units: more rows at a time
-            size = max(size, block // (2 * layouts.guessing(kind, sigma)[0].nodes))
+            size = max(size, BLOCK // (2 * layouts.guessing(kind, sigma)[0].nodes))
         if len(rows) == len(y):
             yield from ((slice(i, i + size), kind) for i in range(0, len(y), size))
         else:
             yield from ((part, kind) for part in rows.split(size))
-
-
-def _block(y: Tensor) -> int:
-    return min(max(y.numel() // 4, SMALLEST_BLOCK), LARGEST_BLOCK)
 
 
 def _middle(z: Tensor) -> Tensor:
