@@ -66,20 +66,6 @@ class PGD(Attack):
         alpha = self.eps / 4 if self.alpha is None else self.alpha
         return project(self.norm, x, images + alpha * steepest(self.norm, gradient), self.eps)
 
-    def ascend(
-        self, model: nn.Module, x: Tensor, y: Tensor, *, generator: torch.Generator
-    ) -> Tensor:
-        """The images after the last step, whatever the model says of them on the way.
-
-        The inner loop of adversarial training: no judging, no choosing, the model's mode and
-        flags are the caller's (`frozen` saves gradients to parameters nobody asked for).
-        """
-        images = self._start(x, generator)
-        for _ in range(self.steps):
-            _, _, gradient = climb(model, images, y, LOSSES[self.loss])
-            images = self._step(x, images, gradient)
-        return images.detach()
-
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

@@ -22,6 +22,18 @@ def percent(value: float) -> str:
     return f"{100 * value:.1f} %"
 
 
+def signed(value: float, digits: int = 1) -> str:
+    """A difference with its sign; one that would read as zero keeps its first digit.
+
+    >>> signed(1.24), signed(-0.004), signed(0.0)
+    ('+1.2', '-0.004', '0.0')
+    """
+    text = f"{value:+.{digits}f}"
+    if float(text):
+        return text
+    return f"{value:+.1g}" if value else text.lstrip("+-")
+
+
 def spread(values: Sequence[float]) -> str:
     """Median and range of accuracies.
 
@@ -64,7 +76,7 @@ class Paired:
         >>> Paired(0.1, 0.05, 0.15, 10).percentage_points()
         '+10.00 points (95 % interval +5.00 to +15.00, 10 pairs)'
         """
-        mean, low, high = (f"{100 * value:+.2f}" for value in (self.mean, self.low, self.high))
+        mean, low, high = (signed(100 * v, 2) for v in (self.mean, self.low, self.high))
         return f"{mean} points (95 % interval {low} to {high}, {self.count} pairs)"
 
 
