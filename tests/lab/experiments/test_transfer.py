@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ibnn.lab.analysis.transfer_margin import Classifier, Task, margins
-from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get
+from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get, refit
 from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED, WAYS, attacked_accuracy
 from ibnn.lab.experiments.margin import margin_curve
 from ibnn.lab.experiments.refit import refit_head
@@ -144,10 +144,24 @@ def test_a_refitted_head_is_the_best_one_and_nothing_else_changes(network):
     scaled = (features - mean) / std
     weight = fitted.head.weight.detach() * std
     error = fitted(x).detach().softmax(1) - nn.functional.one_hot(y, 3)
-    gradient = error.T @ scaled / len(x) + 0.1 * weight
+    left = [(error.T @ scaled / len(x) + p * weight).norm() for p in refit.PENALTIES]
     start = (torch.full((90, 3), 1 / 3) - nn.functional.one_hot(y, 3)).T @ scaled / len(x)
     # 30 iterations of L-BFGS on a strongly convex problem: three digits of the first gradient
-    assert gradient.norm() < 1e-3 * start.norm()
+    assert min(left) < 1e-3 * start.norm()
+
+
+def test_the_penalty_of_a_refitted_head_is_the_one_that_is_right_on_held_out_images(
+    network, monkeypatch
+):
+    x = torch.rand(200, 1, 6, 6, generator=torch.Generator().manual_seed(1))
+    y = (x[..., :3].mean((1, 2, 3)) > x[..., 3:].mean((1, 2, 3))).long()
+    heads = {}
+    for penalties in ((0.1,), (1e4,), (0.1, 1e4)):
+        monkeypatch.setattr(refit, "PENALTIES", penalties)
+        heads[penalties] = refit_head(network, x, y).head.weight
+    # the large one leaves next to nothing of the head
+    assert torch.equal(heads[0.1, 1e4], heads[0.1,])
+    assert not torch.allclose(heads[0.1, 1e4], heads[1e4,], rtol=0.1)
 
 
 def test_a_refitted_head_does_not_see_the_size_of_features(network):

@@ -18,7 +18,7 @@ from ibnn.lab.experiments.conversions import (
 from ibnn.lab.experiments.experiment import Claim, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.margin import STEPS, UNITS
-from ibnn.lab.experiments.refit import PENALTY
+from ibnn.lab.experiments.refit import PENALTIES
 from ibnn.lab.experiments.transfer_readings import KEPT, Transferred, kept
 from ibnn.lab.report.statistics import decide
 
@@ -157,10 +157,8 @@ def notes(found: Transferred) -> list[str]:
         "Batch normalisation keeps the statistics of the unconverted network unless it is "
         "recalibrated. Recalibration alone changes accuracy, mean over all λ but 0, by "
         f"{difference(recalibrated)}.",
-        f"The refitted head sees {first['refit_images']:,} training images. Its penalty of "
-        f"{PENALTY:g} was fixed after a look at 0.03, 0.1 and 0.3 on the test images of one "
-        "Fashion-MNIST network (seed 0, λ = 0 and -0.2), for accuracy without attack: there its "
-        "accuracy is slightly flattered.",
+        f"The refitted head sees {first['refit_images']:,} training images; every fifth of them "
+        f"picks its penalty, one of {', '.join(f'{p:g}' for p in PENALTIES)}.",
         "Refitting alone does much: at λ = 0 it changes accuracy by "
         f"{difference(found.refit_alone('accuracy'))} and accuracy under attack by "
         f"{difference(found.refit_alone('attacked'))}. What λ does with a refitted head is "
