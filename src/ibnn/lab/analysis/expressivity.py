@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from statistics import median
 from typing import Any
 
 import torch
 
 from ibnn.coupling import Dense, Uniform
 from ibnn.lab.analysis import expressivity_figures as figures
-from ibnn.lab.analysis.approximation import Error, errors
+from ibnn.lab.analysis import expressivity_words as words
+from ibnn.lab.analysis.approximation import errors
 from ibnn.lab.analysis.first_order import emulate, expansion, exponent, remainders
 from ibnn.lab.analysis.preactivations import Layer, double, layers_of
 from ibnn.lab.analysis.regions import Plane, look
 from ibnn.lab.analysis.section import Progress, Section, Subject
-from ibnn.lab.experiments.experiment import Picture, Table
+from ibnn.lab.experiments.experiment import Picture
 from ibnn.lab.training.seeds import generator
 
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.9)  # lam as shares of the threshold, both signs
@@ -43,7 +43,11 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     return Section(
         "expressivity",
         "Expressivity",
-        [*_words_of_layers(curves, emulations), *_words_of_errors(found), *_words_of_maps(maps)],
+        [
+            *words.about_layers(curves, emulations),
+            *words.about_errors(found),
+            *words.about_maps(maps),
+        ],
         [
             Picture(
                 "expressivity-expansion",
@@ -67,15 +71,21 @@ def section(subject: Subject, progress: Progress) -> Section | None:
                 else []
             ),
         ],
-        [_table_of_layers(curves, emulations), *([_table_of_maps(maps)] if maps else [])],
-        [*_rows_of_curves(curves), *({"what": "approximation", **asdict(e)} for e in found)],
+        [words.table_of_layers(curves, emulations), *([words.table_of_maps(maps)] if maps else [])],
+        [*words.rows_of_curves(curves), *({"what": "approximation", **asdict(e)} for e in found)],
     )
 
 
 def lam_of(layers: Sequence[Layer]) -> float:
-    """One lam to speak of: the first layer's, or -0.2 where it is zero."""
-    lam = float(layers[0].lam.mean()) if layers else 0.0
-    return lam if abs(lam) > 1e-3 * layers[0].threshold else LAM
+    """One lam to speak of: the first layer's, or -0.2 where it is zero.
+
+    It is for uniform weights, where the threshold is 1/p: at most 0.9 of that, so that it stays
+    below it with one unit more (stealth attack).
+    """
+    lam = float(layers[0].lam.mean())
+    if abs(lam) <= 1e-3 * layers[0].threshold:
+        return LAM
+    return min(lam, 0.9 / float(layers[0].slope.max()))
 
 
 def _curve(layer: Layer) -> dict[str, Any]:
@@ -134,98 +144,3 @@ def _three(subject: Subject) -> list[int] | None:
             fresh.append(index)
     chosen = [*fresh, *(index for index in order if index not in fresh)][:3]
     return chosen if len(chosen) == 3 else None
-
-
-def _words_of_layers(curves: Sequence[Any], emulations: Sequence[Any]) -> list[str]:
-    powers = [power for curve in curves for power in curve["exponents"]]
-    text = [
-        f"The expansion y - lam B(y) leaves a remainder that falls as |lam|^{min(powers):.2f} to "
-        f"|lam|^{max(powers):.2f} over {len(curves)} layer(s) (2 is predicted)."
-    ]
-    built = [e for e in emulations if e["difference"] is not None]
-    if built:
-        worst = max(e["difference"] for e in built)
-        text.append(
-            f"It was built as a network of standard neurons for {len(built)} layer(s), D (D + 3)/2 "
-            f"of them instead of the paper's D (D + 2) because sigma is odd: outputs differ from "
-            f"the expansion by at most {worst:.1e} (rounding)."
-        )
-    return text
-
-
-def _words_of_errors(found: Sequence[Error]) -> list[str]:
-    width = max(error.width for error in found)
-
-    def typical(way: str) -> float:
-        return median(e.largest for e in found if e.way == way and e.width == width)
-
-    return [
-        f"On a function of the plane, {width} random units reach a largest error of "
-        f"{typical('standard'):.3f} (standard) and {typical('implicit'):.3f} (implicit), the "
-        f"paper's two-layer construction with as many neurons {typical('composed'):.3f}. One "
-        "hidden layer is enough: implicit units built from the standard ones give "
-        f"{typical('close-up'):.3f}."
-    ]
-
-
-def _words_of_maps(maps: dict[str, Any] | None) -> list[str]:
-    if maps is None:
-        return []
-    regions = {name: slice.regions for name, slice in maps["slices"].items()}
-    if None in regions.values():
-        return ["The network calls no ReLU: it has no linear regions to count."]
-    return [
-        f"On a plane through three examples the grid sees {regions['standard']} linear regions of "
-        f"the standard network; the signs of the implicit network's units cut it into "
-        f"{regions['implicit']} cells, inside which it bends."
-    ]
-
-
-def _table_of_layers(curves: Sequence[Any], emulations: Sequence[Any]) -> Table:
-    rows = []
-    for curve, counts in zip(curves, emulations, strict=True):
-        difference = counts["difference"]
-        rows.append(
-            [
-                curve["layer"].name,
-                f"{counts['units']:,}",
-                f"{counts['paper']:,}",
-                f"{counts['shared']:,}",
-                ", ".join(f"{power:.3f}" for power in curve["exponents"]),
-                "not built (too large)" if difference is None else f"{difference:.1e}",
-            ]
-        )
-    columns = ("layer", "D", "D (D + 2)", "D (D + 3)/2", "exponent (+, -)", "emulation differs by")
-    return Table("First-order expansion of each layer", columns, rows)
-
-
-def _table_of_maps(maps: dict[str, Any]) -> Table:
-    rows = []
-    for name, seen in maps["slices"].items():
-        share = seen.curved_share(maps["label"])
-        rows.append(
-            [
-                name,
-                "-" if seen.regions is None else str(seen.regions),
-                f"{float((seen.bending > 0).mean()):.0%}",
-                f"{float(torch.from_numpy(seen.bending).median()):.3g}",
-                "no boundary here" if share is None else f"{share:.0%}",
-            ]
-        )
-    columns = (
-        "network",
-        "regions",
-        "share of points where it bends",
-        "median |Hessian| / |gradient|",
-        "curved share of the boundary",
-    )
-    return Table("On a plane through three examples", columns, rows)
-
-
-def _rows_of_curves(curves: Sequence[Any]) -> list[dict[str, Any]]:
-    return [
-        {"what": "remainder", "layer": curve["layer"].name, "lam": sign * lam, "rms": float(value)}
-        for curve in curves
-        for sign, values in ((1, curve["above"]), (-1, curve["below"]))
-        for lam, value in zip(curve["lams"], values, strict=True)
-    ]

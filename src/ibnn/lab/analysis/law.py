@@ -14,6 +14,8 @@ from ibnn.lab.analysis.curvature import curvature, gradient_norms
 from ibnn.lab.analysis.one_hidden import OneHidden, squared_error
 from ibnn.lab.training.seeds import generator
 
+STRENGTHS = (-2.0, -1.0, -0.5, -0.2, 0.2, 0.5, 0.8)  # lam p
+
 
 @dataclass(frozen=True)
 class Ratio:

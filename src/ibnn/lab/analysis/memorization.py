@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.analysis import memorization_figures as figures
-from ibnn.lab.analysis.assumptions import Assumption, check, same_answer
+from ibnn.lab.analysis import memorization_words as words
+from ibnn.lab.analysis.assumptions import check, same_answer
 from ibnn.lab.analysis.curvature import (
     curvature,
-    linear_law,
-    paper_law,
-    resolvent_law,
 )
 from ibnn.lab.analysis.expressivity import lam_of
-from ibnn.lab.analysis.law import Ratio, ideal, ratios
-from ibnn.lab.analysis.noise import SHARE, Memory, memory
+from ibnn.lab.analysis.law import STRENGTHS, Ratio, ideal, ratios
+from ibnn.lab.analysis.noise import Memory, memory
 from ibnn.lab.analysis.one_hidden import OneHidden, train, two_classes
 from ibnn.lab.analysis.preactivations import layers_of
 from ibnn.lab.analysis.section import Progress, Section, Subject
-from ibnn.lab.experiments.experiment import Picture, Table
+from ibnn.lab.experiments.experiment import Picture
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.seeds import generator
 
-STRENGTHS = (-2.0, -1.0, -0.5, -0.2, 0.2, 0.5, 0.8)  # lam p
 SHOWN = 12  # most memorised images of each network
 
 
@@ -82,9 +77,17 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     return Section(
         "memorization",
         "Memorization",
-        [*_words_of_law(law), *_words_of_network(seen, held, lam * slope), *_words(learnt)],
+        [
+            *words.about_law(law),
+            *words.about_network(seen, held, lam * slope),
+            *words.about_memories(learnt),
+        ],
         pictures,
-        [_table_of_laws(law), _table_of_assumptions(held), _table_of_memories(learnt)],
+        [
+            words.table_of_laws(law),
+            words.table_of_assumptions(held),
+            words.table_of_memories(learnt),
+        ],
         [
             {"what": "example", "index": i, "standard": float(a), "implicit": float(b)}
             for i, (a, b) in enumerate(zip(seen.standard, seen.implicit, strict=True))
@@ -160,93 +163,3 @@ def _ranking(subject: Subject, seen: Curvatures) -> Picture:
         f"{len(subject.y)} looked at. Below each: its label, and in red what the network says if "
         "that differs.",
     )
-
-
-def _words_of_law(law: Sequence[Ratio]) -> list[str]:
-    one = next(r for r in law if r.network == "made to fit" and r.lam_slope == -0.5)
-    return [
-        f"Where every assumption of the paper holds, at lam p = -0.5, the curvature falls to "
-        f"{one.curvature:.3f} of the standard one: 1/(1 - lam p)^4 = {linear_law(-0.5):.3f}, not "
-        f"(1 + lam p)^2 = {paper_law(-0.5):.3f} (the gradient does follow 1/(1 - lam p) = "
-        f"{1 / 1.5:.3f}: {one.gradient:.3f}). The paper's step from gradient to curvature loses "
-        "one factor."
-    ]
-
-
-def _words_of_network(seen: Curvatures, held: Sequence[Assumption], strength: float) -> list[str]:
-    ratio = seen.ratio()
-    broken = [a.name for a in held if not a.holds]
-    less = float((ratio < 1).double().mean()) if len(ratio) else float("nan")
-    middle = float(ratio.median()) if len(ratio) else float("nan")
-    return [
-        f"On this network (lam p = {strength:.3g} in its first layer) the curvature is "
-        f"{middle:.3g} times its twin's (median over {len(ratio)} examples; the laws say "
-        f"{paper_law(strength):.3g}, {resolvent_law(strength):.3g} and {linear_law(strength):.3g}) "
-        f"and smaller for {less:.0%} of them; both rank examples with a correlation of "
-        f"{seen.rank_correlation():.2f}. The twin has the same weights and was not trained anew: "
-        "where it errs, its loss is steep for that reason alone.",
-        "Assumptions that do not hold here: " + ("; ".join(broken) if broken else "none") + ".",
-    ]
-
-
-def _words(learnt: Sequence[Memory]) -> list[str]:
-    standard = [m for m in learnt if m.lam is None]
-    implicit = [m for m in learnt if m.lam is not None]
-
-    def mean(group: Sequence[Memory], what: str) -> float:
-        return sum(getattr(m, what) for m in group) / len(group)
-
-    return [
-        f"One hidden layer trained on {SHARE:.0%} wrong labels gives back "
-        f"{mean(standard, 'memorised'):.0%} of them (standard) and "
-        f"{mean(implicit, 'memorised'):.0%} (implicit); curvature finds them with an area under "
-        f"the ROC curve of {mean(standard, 'area'):.2f} and {mean(implicit, 'area'):.2f} "
-        f"({len(standard)} seed(s) each)."
-    ]
-
-
-def _table_of_laws(law: Sequence[Ratio]) -> Table:
-    rows = []
-    for strength in STRENGTHS:
-        found = {r.network: r for r in law if r.lam_slope == strength}
-        cells = [f"{found[n].curvature:.3g}" for n in ("made to fit", "trained")]
-        laws = (paper_law, resolvent_law, linear_law)
-        rows.append([f"{strength:g}", *(f"{f(strength):.3g}" for f in laws), *cells])
-    columns = (
-        "λ p",
-        "(1 + λp)²",
-        "1/(1 - λp)²",
-        "1/(1 - λp)⁴",
-        "measured: made to fit",
-        "measured: trained",
-    )
-    return Table("Curvature, implicit over standard, same weights", columns, rows)
-
-
-def _table_of_assumptions(held: Sequence[Assumption]) -> Table:
-    rows = [[a.name, a.measured, "yes" if a.holds else "no"] for a in held]
-    columns = ("assumption", "measured on the first layer", "holds")
-    return Table("What the paper's law of curvature assumes", columns, rows)
-
-
-def _table_of_memories(learnt: Sequence[Memory]) -> Table:
-    rows: list[list[Any]] = [
-        [
-            "standard" if m.lam is None else f"λ = {m.lam:.3g}",
-            str(m.seed),
-            f"{m.memorised:.0%}",
-            f"{m.accuracy:.1%}",
-            f"{m.curvature:.3g}",
-            f"{m.area:.2f}",
-        ]
-        for m in learnt
-    ]
-    columns = (
-        "neuron",
-        "seed",
-        "wrong labels learnt",
-        "test accuracy",
-        "mean curvature",
-        "area under ROC",
-    )
-    return Table(f"Trained with {SHARE:.0%} wrong labels, one hidden layer", columns, rows)

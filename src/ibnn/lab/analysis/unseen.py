@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+TOLERANCE = 0.01  # of the gain: what the owner does not call a change
+
 
 def chance_unseen(changes: Tensor, examples: int, tolerance: float) -> float:
     """Chance that `examples` drawn from the pool all change by at most `tolerance`.
