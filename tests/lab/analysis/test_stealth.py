@@ -10,10 +10,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import ibnn
 from ibnn.lab import data
 from ibnn.lab.analysis import stealth
 from ibnn.lab.analysis.attacked import Neuron, Victim
 from ibnn.lab.analysis.one_hidden import OneHidden, train, two_classes
+from ibnn.lab.analysis.refined import refined
 from ibnn.lab.analysis.stealth import wanted_gain
 from ibnn.lab.analysis.stealth_attack import ATTACKS, Plan
 from ibnn.lab.analysis.unseen import chance_unseen, counts, expected_largest
@@ -73,6 +75,27 @@ def test_an_aimed_neuron_gains_exactly_what_was_wanted(lam):
     aimed = victim.aimed(triggers, gain, neuron)
     change = victim.change(victim.see(triggers.unsqueeze(1)), aimed)[:, 0]
     torch.testing.assert_close(change, gain, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("sigma", ["tanh", "hardtanh", "arctan", "erf"])
+@pytest.mark.parametrize("lam", [-2.0, -0.1, 0.05])
+@pytest.mark.parametrize("units", [2, 9, 65, 300])
+def test_a_refined_solution_is_the_float64_one(units, lam, sigma):
+    y = torch.randn(20, units, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y[:, -1] *= 30  # an added unit may be far away
+    exact = ibnn.implicit_bias(y, lam, sigma=sigma)
+    torch.testing.assert_close(refined(y, lam, sigma=sigma), exact, rtol=0, atol=1e-9)
+    # while float32 alone is not
+    rough = ibnn.implicit_bias(y.float(), lam, sigma=sigma).double()
+    assert (rough - exact).abs().max() > 1e-8
+
+
+def test_gradients_of_a_float64_attack_are_not_lost():
+    victim, neuron = victim_of(-0.2), neuron_of(bias=1.0)
+    bias = neuron.bias.clone().requires_grad_()
+    change = victim.change(victim.see(torch.rand(5, INPUTS).double()), replace(neuron, bias=bias))
+    (slope,) = torch.autograd.grad(change.sum(), bias)
+    assert (slope != 0).all()
 
 
 def test_a_neuron_asleep_at_its_trigger_has_failed():
@@ -170,11 +193,12 @@ def test_chances_are_those_of_counting_every_draw():
 
 
 def test_the_section_tells_all_of_it(monkeypatch):
-    small = stealth.Budget(2, 40, 3, 20, 30, (8,), (1.0,))
+    small = stealth.Budget(2, 40, 3, 20, 30, (4, 8), (10.0,))
     monkeypatch.setattr(stealth, "QUICK", small)
     found = stealth.section(digits_subject(), lambda *step: None)
     assert whole(found, "stealth")
-    # three attacks on a standard network and on both weightings of the implicit one
-    assert len(found.tables[0].rows) == 9
+    # three attacks on a standard network and on both weightings of the implicit one, per width,
+    # and a longer filter on the wider networks as the paper weighs them
+    assert len(found.tables[0].rows) == 2 * 9 + 2
     assert {row["examples"] for row in found.rows} == {1, 2, 5, 10, 20, 30}
     assert all(0 <= row["unseen"] <= 1 for row in found.rows)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 import ibnn
 from ibnn.lab.analysis.one_hidden import OneHidden
+from ibnn.lab.analysis.refined import refined
 from ibnn.theory import lipschitz_constant
 
 
@@ -86,7 +87,11 @@ class Victim:
 
     def score(self, x: Tensor) -> Tensor:
         """s(x), as the network computes it."""
-        return self.see(x).before @ self.head + self.offset
+        return self.score_of(self.see(x))
+
+    def score_of(self, seen: Seen) -> Tensor:
+        """s(x) of what was seen."""
+        return seen.before @ self.head + self.offset
 
     def see(self, x: Tensor) -> Seen:
         """What the network makes of inputs (..., inputs) before a neuron is added."""
@@ -110,7 +115,11 @@ class Victim:
 
     def aimed(self, triggers: Tensor, gain: Tensor, neuron: Neuron) -> Neuron:
         """The neuron with the output weight that makes s_a - s = gain at its trigger, exactly."""
-        own, added = self.respond(self.see(triggers.unsqueeze(1)), neuron)
+        return self.aimed_at(self.see(triggers.unsqueeze(1)), gain, neuron)
+
+    def aimed_at(self, triggers: Seen, gain: Tensor, neuron: Neuron) -> Neuron:
+        """The same for triggers that were seen."""
+        own, added = self.respond(triggers, neuron)
         return replace(neuron, out=aim(gain, own[:, 0], added[:, 0]))
 
     def leak_bound(self) -> float:
@@ -132,4 +141,6 @@ class Victim:
     def _solve(self, y: Tensor, factor: float) -> Tensor:
         if self.lam is None:
             return y
-        return ibnn.implicit_bias(y, factor * self.lam, self.slope, sigma=self.sigma)
+        exact = y.dtype == torch.float64 and not y.requires_grad
+        solve = refined if exact else ibnn.implicit_bias
+        return solve(y, factor * self.lam, self.slope, sigma=self.sigma)

@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor, nn
 
+import ibnn
 from ibnn.lab.analysis import memorization_figures as figures
 from ibnn.lab.analysis import memorization_words as words
 from ibnn.lab.analysis.assumptions import check, same_answer
-from ibnn.lab.analysis.curvature import (
-    curvature,
-)
+from ibnn.lab.analysis.curvature import curvature
 from ibnn.lab.analysis.expressivity import lam_of
 from ibnn.lab.analysis.law import STRENGTHS, Ratio, ideal, ratios
 from ibnn.lab.analysis.noise import Memory, memory
@@ -127,8 +126,9 @@ def _law(subject: Subject, slope: float) -> list[Ratio]:
     x, y = two_classes(subject.dataset, examples, subject.seed)
     inputs = x[0].numel()
     made = ideal(inputs, slope, subject.seed)
-    trained = OneHidden(inputs, 64, 0.0, slope, "hardtanh", subject.seed)
-    train(trained, x, y, training)
+    standard = OneHidden(inputs, 64, seed=subject.seed)
+    train(standard, x, y, training)
+    trained = ibnn.convert(standard, 0.0, slope=slope, sigma="hardtanh")
     return [
         *ratios("made to fit", made, x, y, STRENGTHS, subject.seed),
         *ratios("trained", trained, x, y, STRENGTHS, subject.seed),
@@ -136,7 +136,7 @@ def _law(subject: Subject, slope: float) -> list[Ratio]:
 
 
 def _memories(subject: Subject, lam: float, slope: float) -> list[Memory]:
-    seeds, examples, steps = (1, 150, 120) if subject.quick else (5, 300, 400)
+    seeds, examples, steps = (1, 150, 120) if subject.quick else (5, 200, 150)
     return [
         memory(subject.dataset, chosen, slope, subject.seed + k, examples, steps)
         for chosen in (None, lam)

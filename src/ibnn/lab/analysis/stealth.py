@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
 
 import torch
 from torch import Tensor
@@ -16,7 +15,8 @@ from ibnn.lab.analysis.preactivations import layers_of
 from ibnn.lab.analysis.section import Progress, Section, Subject
 from ibnn.lab.analysis.stealth_attack import ATTACKS, Plan
 from ibnn.lab.analysis.stealth_figures import draw
-from ibnn.lab.analysis.unseen import TOLERANCE, chance_unseen
+from ibnn.lab.analysis.stealth_outcome import Outcome, Owner
+from ibnn.lab.analysis.unseen import TOLERANCE
 from ibnn.lab.experiments.experiment import Picture
 
 
@@ -30,43 +30,13 @@ class Budget:
     training: int
     pool: int
     units: tuple[int, ...]
-    lengths: tuple[float, ...]
+    # Filters longer than the network's own, tried on the widest one; only optimised, for otherwise
+    # the longer one with the smaller output weight is almost the same neuron.
+    longer: tuple[float, ...]
 
 
-QUICK = Budget(6, 120, 30, 80, 150, (64,), (1.0,))
-FULL = Budget(10, 200, 60, 150, 300, (16, 64), (1.0, 10.0))
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """One attack on one network, all triggers."""
-
-    lam: float | None
-    kept: bool
-    units: int
-    length: float
-    attack: str
-    flipped: Tensor  # (T,) whether the trigger's class is the attacker's
-    changes: Tensor  # (T, pool) of |s_a - s| / gain
-    relabelled: float  # share of pool examples whose class changes
-    leak: float  # largest change (over the gain) of an example on which the neuron is silent
-    bound: float  # on that: the proven one, over the smallest gain
-
-    @property
-    def label(self) -> str:
-        if self.lam is None:
-            return "standard"
-        return f"λ = {self.lam:.3g}, {'1/D' if self.kept else '1/(D+1)'}"
-
-    @property
-    def largest(self) -> list[float]:
-        """Per trigger, over the whole pool."""
-        return self.changes.amax(1).tolist()
-
-    def unseen(self, examples: int, tolerance: float = TOLERANCE) -> float:
-        """Chance, over triggers and draws, that an attack that flips its trigger goes unseen."""
-        pairs = zip(self.flipped.tolist(), self.changes, strict=True)
-        return fmean(ok * chance_unseen(c, examples, tolerance) for ok, c in pairs)
+QUICK = Budget(6, 120, 15, 80, 150, (64,), ())
+FULL = Budget(10, 200, 30, 150, 300, (8, 64), (10.0,))  # 60 steps come to the same
 
 
 def section(subject: Subject, progress: Progress) -> Section | None:
@@ -115,12 +85,15 @@ def attack_network(
     train(network, x, y, budget.training)
     found = []
     for kept in (True,) if lam is None else (True, False):
+        ways = [(name, 1.0) for name in ATTACKS]
+        if kept and units == max(budget.units):
+            ways += [("optimised", length) for length in budget.longer]
         victim = Victim.of(network, kept)
         gain = wanted_gain(victim, triggers, x)
-        for length in budget.lengths:
+        owner = Owner(victim, triggers, gain, pool)
+        for name, length in ways:
             plan = Plan(triggers, gain, x[: budget.sample], budget.steps, length)
-            for name in ATTACKS:
-                found.append(_outcome(victim, plan, name, pool))
+            found.append(owner.judge(ATTACKS[name](victim, plan), name, length))
     return found
 
 
@@ -129,27 +102,3 @@ def wanted_gain(victim: Victim, triggers: Tensor, x: Tensor) -> Tensor:
     score = victim.score(triggers)
     sign = torch.where(score > 0, -1.0, 1.0).to(score)
     return sign * (score.abs() + victim.score(x).abs().median())
-
-
-def _outcome(victim: Victim, plan: Plan, name: str, pool: Tensor) -> Outcome:
-    """Attack in float32, judge in float64: changes can be far below a score's rounding."""
-    neuron = ATTACKS[name](victim, plan).to(torch.float64)
-    exact, triggers, gain = victim.double(), plan.triggers.double(), plan.gain.double()
-    neuron = exact.aimed(triggers, gain, neuron)
-    seen = exact.see(pool.double())
-    own, added = exact.respond(seen, neuron)
-    change, before = own + neuron.out.unsqueeze(1) * torch.relu(added), exact.score(pool.double())
-    at_trigger = exact.change(exact.see(triggers.unsqueeze(1)), neuron)[:, 0]
-    clean = exact.score(triggers)
-    return Outcome(
-        victim.lam,
-        victim.kept,
-        victim.units,
-        plan.length,
-        name,
-        ((clean + at_trigger > 0) != (clean > 0)),
-        (change / gain.unsqueeze(1)).abs(),
-        float(((before + change > 0) != (before > 0)).double().mean()),
-        float((torch.where(added < 0, own, 0.0) / gain.unsqueeze(1)).abs().max()),
-        victim.leak_bound() / float(gain.abs().min()),
-    )

@@ -14,7 +14,7 @@ from ibnn.lab.analysis.unseen import counts
 from ibnn.lab.report import style
 
 if TYPE_CHECKING:
-    from ibnn.lab.analysis.stealth import Outcome
+    from ibnn.lab.analysis.stealth_outcome import Outcome
 
 # attacks by the look of their line, networks by colour
 LINES = {

@@ -10,7 +10,8 @@ from ibnn.lab.analysis.unseen import TOLERANCE, counts, expected_largest
 from ibnn.lab.experiments.experiment import Table
 
 if TYPE_CHECKING:
-    from ibnn.lab.analysis.stealth import Budget, Outcome
+    from ibnn.lab.analysis.stealth import Budget
+    from ibnn.lab.analysis.stealth_outcome import Outcome
 
 
 def about(shown: Sequence[Outcome], budget: Budget) -> list[str]:

@@ -1,0 +1,32 @@
+"""Float64 solutions at little more than the cost of float32 ones: one step of refinement."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+import ibnn
+from ibnn.lab.analysis.operator import BiasOperator
+
+
+@torch.no_grad()
+def refined(
+    y: Tensor, lam: float, slope: float = 10.0, *, sigma: str | ibnn.Sigma = "tanh"
+) -> Tensor:
+    """z of float64 rows y of uniform weights, without gradients.
+
+    A float32 solve leaves an error e of some 1e-6. Its residual r is measured in float64, and the
+    correction K_inf r need not be better than float32: what is left is 1e-6 of e from rounding and
+    p e^2 from Newton's step. A quarter of the time of a float64 solve at 64 units.
+
+    >>> y = torch.tensor([[0.3, -0.2, 0.1]], dtype=torch.float64)
+    >>> float((refined(y, -0.5) - ibnn.implicit_bias(y, -0.5)).abs().max()) < 1e-10
+    True
+    """
+    rounded = y.float()
+    rough = ibnn.implicit_bias(rounded, lam, slope, sigma=sigma)
+    z = y + (rough.double() - rounded)  # y keeps the digits that float32 has no room for
+    residual = ibnn.residual(z, y, lam, slope, sigma=sigma)
+    operator = BiasOperator(rough, lam, slope, sigma=sigma)
+    correction = operator.inverse(operator.flatten(residual.float()))
+    return z - operator.restore(correction)
