@@ -98,6 +98,12 @@ class BiasOperator:
     def dense_jacobian(self) -> Tensor:
         """J as matrices, (rows, units, units), for rows that are not long."""
         self._refuse_long_rows()
+        chosen = method.read(self._how)
+        if chosen.kernel != "window":  # every pair is coupled
+            x = self._scaled.unsqueeze(1) - self._scaled.unsqueeze(2)
+            share = 1 / self.units if self._weight is None else self._weight
+            beside = self._strength[:, None, None] * share * chosen.sigma.derivative(x, 1)
+            return beside + torch.diag_embed(1 - beside.sum(-1))  # rows of J sum to 1
         repeated = self.repeat(self.units)
         identity = torch.eye(self.units, dtype=self.z.dtype).repeat(self.rows, 1)
         matrix = repeated.jacobian(identity).reshape(self.rows, self.units, self.units)

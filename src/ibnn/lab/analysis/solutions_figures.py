@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
+from ibnn.lab.analysis.solutions_paths import Path, Paths
 from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, figure
 
 
@@ -48,44 +49,37 @@ def draw_certificates(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return made
 
 
-def draw_paths(
-    lam_path: tuple[Tensor, Tensor, Tensor],
-    found: Mapping[float, tuple[Tensor, Tensor]],
-    input_path: tuple[Tensor, Tensor, Tensor],
-    units: tuple[int, int],
-    share: float,
-) -> Figure:
+def draw_paths(paths: Paths, found: Mapping[float, tuple[Tensor, Tensor]]) -> Figure:
     """One unit's z - y as lam goes up and down, and as the input goes from one image to another and
     back; dots are the solutions other starts lead to."""
     made, (left, right) = figure(2, width=9.2, height=3.6)
-    shares, up, down = lam_path
-    _there_and_back(left, shares, up[:, units[0]], down[:, units[0]], "lam rising", "lam falling")
+    _there_and_back(left, paths.over_lam, "lam rising", "lam falling")
+    unit = paths.over_lam.liveliest
     for at, (values, stables) in found.items():
         for stable, options in (
             (False, {"facecolors": "white", "edgecolors": QUIET, "zorder": 2}),
             (True, {"facecolors": INK, "edgecolors": "none", "alpha": 0.55, "zorder": 3}),
         ):
-            chosen = values[stables == stable, units[0]]
+            chosen = values[stables == stable, unit]
             left.scatter([at] * len(chosen), chosen, s=12, linewidths=0.8, **options)
     _mark_threshold(left)
     left.set_xlabel("lam / threshold T")
     left.set_ylabel("z - y of one unit")
     left.set_title("Same input, several solutions")
     left.legend(loc="best", frameon=True, edgecolor="none")
-    steps, there, back = input_path
-    _there_and_back(right, steps, there[:, units[1]], back[:, units[1]], "there", "and back")
+    _there_and_back(right, paths.over_input, "there", "and back")
     right.set_xlabel("from image a (0) to image b (1)")
     right.set_ylabel("z - y of one unit")
-    right.set_title(f"Hysteresis at lam = {share:g} T")
+    right.set_title(f"Hysteresis at lam = {paths.share:g} T")
     right.legend(loc="best")
     return made
 
 
-def _there_and_back(
-    axes: Axes, at: Tensor, there: Tensor, back: Tensor, going: str, coming: str
-) -> None:
-    axes.plot(at, there, color=IMPLICIT, linewidth=2.4, label=going)
-    axes.plot(at.flip(0), back, color=OTHER, linestyle=(0, (4, 2)), label=coming)
+def _there_and_back(axes: Axes, path: Path, going: str, coming: str) -> None:
+    unit = path.liveliest
+    axes.plot(path.at, path.there[:, unit], color=IMPLICIT, linewidth=2.4, label=going)
+    dashed = (0, (4, 2))
+    axes.plot(path.at.flip(0), path.back[:, unit], color=OTHER, linestyle=dashed, label=coming)
 
 
 def _mark_threshold(axes: Axes) -> None:

@@ -133,12 +133,13 @@ def _settle(
     """Down the energy from every start at once."""
     target = y.expand_as(starts)
     found = ibnn.solve(target, lam, start=starts, on_failure="ignore", max_steps=200, **settings)
-    return found.value, _solved(found.value, y, lam, settings)
+    return found.value, solved(found.value, y, lam, settings)
 
 
-def _solved(z: Tensor, y: Tensor, lam: float, settings: dict[str, Any]) -> Tensor:
+def solved(z: Tensor, y: Tensor, lam: float | Tensor, settings: dict[str, Any]) -> Tensor:
+    """Which rows of z are solutions, to 1e-9 of the size of what they are made of."""
     left = ibnn.residual(z, y.expand_as(z), lam, **settings).reshape(len(z), -1)
-    scale = 1 + y.abs().max() + abs(lam)
+    scale = 1 + y.abs().max() + torch.as_tensor(lam).abs()
     return left.abs().amax(-1) <= 1e-9 * scale
 
 
@@ -160,7 +161,7 @@ def _newton(
     """Newton's method that goes to any solution nearby, minimum or saddle."""
     target = y.expand_as(z)
     for _ in range(steps):
-        if bool(_solved(z, y, lam, settings).all()):
+        if bool(solved(z, y, lam, settings).all()):
             break
         residual = ibnn.residual(z, target, lam, **settings)
         operator = BiasOperator(z, lam, **settings)
@@ -169,7 +170,7 @@ def _newton(
         size = step.abs().amax(-1, keepdim=True).nan_to_num(torch.inf).clamp_min(1e-300)
         step = torch.where(size.isfinite(), step * (abs(lam) / size).clamp(max=1), 0)
         z = z - step.reshape(z.shape)
-    return z, _solved(z, y, lam, settings)
+    return z, solved(z, y, lam, settings)
 
 
 def _distinct(values: Tensor, good: Tensor, separation: float) -> list[int]:
