@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 import ibnn
-from ibnn.lab.analysis import solutions_certificate
+from ibnn.lab.analysis import solutions, solutions_certificate
 from ibnn.lab.analysis.operator import BiasOperator
 from ibnn.lab.analysis.solutions_certificate import Nearest, certify
 from ibnn.lab.analysis.solutions_find import find_solutions, follow
 from ibnn.sigma import resolve
 from tests import oracle
+from tests.lab.analysis.tiny_subject import digits_subject, whole
 
 THRESHOLD = 0.1  # of uniform weights and slope 10
 
@@ -183,3 +184,26 @@ def test_an_unstable_solution_for_large_lam_is_what_the_paper_describes():
     certificate = certify(operator.z, operator.z, 0.3)
     assert not certificate.stable
     assert float(certificate.smallest) == pytest.approx(-2)
+
+
+@pytest.mark.parametrize("kernel", ["uniform", "dense"])
+def test_a_jacobian_written_out_is_the_one_of_products(kernel):
+    units = 5
+    coupling = ibnn.Uniform(-1) if kernel == "uniform" else ibnn.Dense(units=units)
+    draw = torch.Generator().manual_seed(0)
+    z = 0.1 * torch.randn(3, units, generator=draw, dtype=torch.float64)
+    operator = BiasOperator(z, torch.tensor([-1.0, 0.05, 0.3]), coupling=coupling)
+    columns = [operator.jacobian(column.expand(3, -1)) for column in torch.eye(units).double()]
+    torch.testing.assert_close(operator.dense_jacobian(), torch.stack(columns, 2))
+
+
+def test_long_rows_are_looked_at_with_some_of_their_units(monkeypatch):
+    subject = digits_subject()
+    every = solutions.section(subject, lambda *step: None)
+    monkeypatch.setattr(solutions, "MOST_UNITS", 16)
+    some = solutions.section(subject, lambda *step: None)
+    assert whole(every, "solutions")
+    assert whole(some, "solutions")
+    assert not any("drawn at random" in line for line in every.text)
+    assert "16 of their 64 units, drawn at random" in some.text[-1]
+    assert "rows of 16 units" in some.pictures[0].caption

@@ -66,7 +66,8 @@ def errors(
             head = fit(units(x), wanted)
             yield measure("standard", None, size, units, head)
             smooth = random_units(2, width // 2, draw, F.softplus, torch.float32)
-            goal = output(smooth(x), fit(smooth(x), wanted))
+            features = smooth(x)
+            goal = output(features, fit(features, wanted))
             for lam in lams:
                 layer = Hidden(units.weight, units.bias, lam, slope)
                 yield measure("implicit", lam, size, layer, fit(layer(x), wanted))
@@ -75,7 +76,7 @@ def errors(
                 scaled = torch.cat([head[:-1] / SCALE, head[-1:]])
                 yield measure("close-up", lam, size, built, scaled, torch.float64)
                 both = compose(smooth, lam, x, width - width // 2, draw)
-                yield measure("composed", lam, size, both, fit(both(x), goal))
+                yield measure("composed", lam, size, both, fit(both.after(both.image), goal))
 
 
 def _grid(side: int) -> tuple[Tensor, Tensor]:

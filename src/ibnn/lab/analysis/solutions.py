@@ -22,8 +22,7 @@ SHARES = (0.5, 0.95, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0)
 SEARCHED = (0.95, 1.5, 2.0, 3.0)
 LOOP_SHARE = 3.0
 MOST_ROWS = 24
-MOST_PAIRS = 1 << 22  # of units, in all rows: a certificate looks at each of them
-LONG = 128  # units of a uniform row that solutions are searched with: energies take all pairs
+MOST_UNITS = 128  # of a uniform row: above the threshold every step takes all pairs of units
 
 
 def section(subject: Subject, progress: Progress) -> Section | None:
@@ -33,23 +32,23 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     total = len(shares) + len(searched) + 2
     states = capture(subject.network, subject.twin, subject.x[:16])
     first = states[0]
-    rows = _rows(first)
+    settings = _settings(first)
+    rows = _rows(first, subject.seed)
     certificates = []
     for number, share in enumerate(shares):
         progress(number, total, f"certificates at {share:g} T")
-        certificates.append(_certificates(first, rows, share))
+        certificates.append(_certificates(first, rows, settings, share))
     found: dict[float, Solutions] = {}
     threshold = first.threshold()
-    row, other, settings = _searched(first, rows, subject.seed)
     for number, share in enumerate(searched):
         progress(len(shares) + number, total, f"solutions at {share:g} T")
         found[share] = find_solutions(
-            row, share * threshold, **settings, starts=8 if subject.quick else 32
+            rows[0], share * threshold, **settings, starts=8 if subject.quick else 32
         )
     progress(total - 2, total, "path dependence")
     paths = follow_paths(
-        row,
-        other,
+        rows[0],
+        rows[-1],
         threshold,
         settings,
         highest=1.2 * max(SEARCHED),
@@ -67,7 +66,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
         ),
         Picture(
             "solutions-paths",
-            draw_paths(paths, _pushed(found, row)),
+            draw_paths(paths, _pushed(found, rows[0])),
             "How far a unit is pushed. Left: one row, its solution followed as lam rises and then "
             "falls; dots are solutions that other starts lead to (hollow: unstable). Right: "
             "the input moves from one image to another and back at a lam above the threshold; "
@@ -77,45 +76,40 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     return Section(
         "solutions",
         "Solutions: existence, uniqueness, path dependence",
-        words.about(states, certificates, found, paths, (row.numel(), rows[0].numel())),
+        words.about(states, certificates, found, paths, rows[0].numel()),
         pictures,
         [words.table_of_thresholds(states), words.table_of_solutions(found)],
         [*certificates, *words.rows_of(found)],
     )
 
 
-def _rows(state: LayerState) -> Tensor:
-    """Rows of y in the coupling's own shape of units, one image after the other."""
+def _rows(state: LayerState, seed: int) -> Tensor:
+    """Rows of y in the coupling's own shape of units, from all over the images; of long rows of
+    uniform weights some units, drawn at random: a smaller layer with the same inputs."""
     operator = state.operator()
-    rows = operator.flatten(state.y).double().reshape(-1, *operator.unit_shape)
+    rows = operator.flatten(state.y).double()
     # neighbouring rows are channels of one image: spread over the images
-    most = min(MOST_ROWS, max(2, MOST_PAIRS // rows[0].numel() ** 2))
-    chosen = torch.linspace(0, len(rows) - 1, min(most, len(rows))).round().long()
-    return rows[chosen]
-
-
-def _searched(state: LayerState, rows: Tensor, seed: int) -> tuple[Tensor, Tensor, dict[str, Any]]:
-    """Two rows to look for solutions of, and their settings; of long rows, some of the units."""
-    settings = _settings(state)
-    units = rows[0].numel()
-    if units <= LONG or settings["coupling"].kernel != "uniform":
-        return rows[0], rows[-1], settings
-    kept = torch.randperm(units, generator=generator(seed, "units"))[:LONG].sort().values
-    row, other = (rows[number].flatten()[kept] for number in (0, -1))
-    return row, other, {**settings, "coupling": ibnn.Uniform(-1)}
+    chosen = torch.linspace(0, len(rows) - 1, min(MOST_ROWS, len(rows))).round().long()
+    rows = rows[chosen]
+    if state.layer.coupling.kernel != "uniform":
+        return rows.reshape(-1, *operator.unit_shape)
+    kept = torch.randperm(operator.units, generator=generator(seed, "units"))[:MOST_UNITS]
+    return rows[:, kept.sort().values]
 
 
 def _settings(state: LayerState) -> dict[str, Any]:
     """Slope, coupling and sigma for rows that stand alone (the units are the last dims)."""
     coupling = state.layer.coupling
     if coupling.kernel == "uniform":
-        coupling = ibnn.Uniform(tuple(range(-len(coupling.dims), 0)))
+        coupling = ibnn.Uniform(-1)
     slope = max(slope for _, slope in state.flat_settings())
     return {"slope": slope, "coupling": coupling, "sigma": state.layer.sigma}
 
 
-def _certificates(state: LayerState, rows: Tensor, share: float) -> dict[str, Any]:
-    lam, settings = share * state.threshold(), _settings(state)
+def _certificates(
+    state: LayerState, rows: Tensor, settings: dict[str, Any], share: float
+) -> dict[str, Any]:
+    lam = share * state.threshold()
     solved = ibnn.solve(rows, lam, **settings, on_failure="ignore")
     certificate = certify(rows, solved.value, lam, **settings)
     smallest, everywhere = certificate.smallest, certificate.everywhere

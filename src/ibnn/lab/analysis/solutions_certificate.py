@@ -97,7 +97,8 @@ def certify(
         # and, for lam >= 0, no negative number beside its diagonal
         everywhere, more = 2 * steepest.diagonal.amin(-1) - 1, torch.zeros_like(error)
     else:
-        everywhere, more = smallest_eigenvalue(steepest, generator, as_matrices=True)
+        paired = coupling is None or coupling.kernel != "window"
+        everywhere, more = smallest_eigenvalue(steepest, generator, as_matrices=paired)
     return Certificate(smallest, everywhere, torch.maximum(error, more))
 
 

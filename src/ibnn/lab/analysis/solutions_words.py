@@ -76,7 +76,7 @@ def about(
     certificates: Sequence[Mapping[str, Any]],
     found: Mapping[float, Solutions],
     paths: Paths,
-    kept: tuple[int, int],
+    kept: int,
 ) -> list[str]:
     lams = [lam for state in states for lam, _ in state.flat_settings()]
     below = all(lam < state.threshold() for state in states for lam, _ in state.flat_settings())
@@ -113,9 +113,10 @@ def about(
             f" At {paths.unsolved} of the {paths.points} points of these ways the solver's steps "
             "ran out first."
         )
-    sampled, units = kept
+    units = states[0].operator().units
     cut = (
-        f"Rows are long: solutions and ways were looked for with {sampled} of their {units:,} "
-        "units, drawn at random, as a layer of their own (every energy takes all pairs of units)."
+        f"The first layer's rows are long: beyond the threshold they were looked at with {kept} of "
+        f"their {units:,} units, drawn at random, as a layer of their own, because every step "
+        "takes all pairs of units there."
     )
-    return [first, reach, search, way, *([cut] if sampled < units else [])]
+    return [first, reach, search, way, *([cut] if kept < units else [])]

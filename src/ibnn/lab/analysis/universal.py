@@ -113,11 +113,15 @@ class Composed:
 
     first: Hidden
     second: Hidden
-    centre: Tensor
-    spread: Tensor
+    image: Tensor  # V: what the implicit layer makes of the points it was built on
 
     def __call__(self, x: Tensor) -> Tensor:
-        return self.second((self.first(x) - self.centre) / self.spread)
+        return self.after(self.first(x))
+
+    def after(self, image: Tensor) -> Tensor:
+        """The standard layer on outputs of the implicit one."""
+        spread = self.image.std() * math.sqrt(self.image.shape[1])
+        return self.second((image - self.image.mean(0)) / spread)
 
 
 def compose(
@@ -130,9 +134,8 @@ def compose(
     """
     first = Hidden(units.weight, units.bias, lam, units.slope, units.phi)
     image = first(x)
-    centre, spread = image.mean(0), image.std() * math.sqrt(image.shape[1])
     after = random_units(image.shape[1], second, generator, dtype=image.dtype)
-    return Composed(first, after, centre, spread)
+    return Composed(first, after, image)
 
 
 def inverse_softplus(v: Tensor) -> Tensor:
