@@ -42,9 +42,9 @@ class Classifier:
         """What the head sees."""
         return torch.relu(ibnn.implicit_bias(x @ self.weight.T + self.bias, lam))
 
-    def margin(self, task: Task, lam: float, head: Tensor | None = None) -> float:
+    def margin(self, task: Task, lam: float) -> float:
         """min of class 1 less max of class 0, in score; negative where the classes overlap."""
-        return margin_of(self.hidden(task.x, lam) @ (self.head if head is None else head), task.y)
+        return margin_of(self.hidden(task.x, lam) @ self.head, task.y)
 
 
 def margin_of(scores: Tensor, y: Tensor) -> float:
@@ -97,15 +97,15 @@ def refit(features: Tensor, y: Tensor) -> Tensor:
 def margins(task: Task, classifier: Classifier, lam: float) -> dict[str, Any]:
     """One row: the margin kept by the old head and by a refitted one, and both bounds."""
     before = classifier.margin(task, 0.0)
-    new_head = refit(classifier.hidden(task.x, lam), task.y)
+    features = classifier.hidden(task.x, lam)
     return {
         "kind": "margin",
         "task": task.name,
         "units": classifier.units,
         "lam": lam,
         "margin_before": before,
-        "margin_old_head": classifier.margin(task, lam),
-        "margin_refitted": classifier.margin(task, lam, new_head),
+        "margin_old_head": margin_of(features @ classifier.head, task.y),
+        "margin_refitted": margin_of(features @ refit(features, task.y), task.y),
         "bound_paper": theory.transferred_margin(before, lam, classifier.units),
         "bound_sharper": theory.sharper_margin(before, lam, classifier.units),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 TOLERANCE = 0.01  # of the gain: what the owner does not call a change
@@ -25,7 +26,7 @@ def chance_unseen(changes: Tensor, examples: int, tolerance: float) -> float:
     harmless = pool - int((changes.abs() > tolerance).sum())
     if examples > harmless:
         return 0.0
-    return math.exp(_log_choose(harmless, examples) - _log_choose(pool, examples))
+    return float(torch.exp(_log_choose(harmless, examples) - _log_choose(pool, examples)))
 
 
 def expected_largest(changes: Tensor, examples: int) -> float:
@@ -35,13 +36,11 @@ def expected_largest(changes: Tensor, examples: int) -> float:
     >>> round(expected_largest(torch.tensor([1.0, 2.0, 3.0]), 2), 6)
     2.666667
     """
-    ordered = changes.abs().double().sort().values.tolist()
-    total = _log_choose(len(ordered), examples)
-    return sum(
-        value * math.exp(_log_choose(rank, examples - 1) - total)
-        for rank, value in enumerate(ordered)
-        if rank >= examples - 1
-    )
+    ordered = changes.abs().double().sort().values
+    rank = torch.arange(examples - 1, len(ordered), dtype=torch.float64)
+    # the one of this rank is the largest if the others come from below it
+    chance = torch.exp(_log_choose(rank, examples - 1) - _log_choose(len(ordered), examples))
+    return float(chance @ ordered[examples - 1 :])
 
 
 def counts(pool: int) -> Sequence[int]:
@@ -50,5 +49,6 @@ def counts(pool: int) -> Sequence[int]:
     return [*(n for n in steps if n < pool), pool]
 
 
-def _log_choose(n: int, k: int) -> float:
-    return math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+def _log_choose(n: Tensor | int, k: int) -> Tensor:
+    above = torch.as_tensor(n, dtype=torch.float64)
+    return torch.lgamma(above + 1) - math.lgamma(k + 1) - torch.lgamma(above - k + 1)
