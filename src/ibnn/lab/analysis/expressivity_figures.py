@@ -43,7 +43,7 @@ def draw_expansion(curves: Sequence[Mapping[str, Any]], found: Sequence[Error]) 
     left.set_title("What the first-order expansion leaves out")
     left.set_xlabel("|λ| / threshold of uniqueness")
     left.set_ylabel("root mean square of z - (y - λ B(y))")
-    left.legend(loc="upper left", title="layer (o λ > 0, open λ < 0)", title_fontsize=8)
+    left.legend(loc="upper left", title="layer (filled: λ > 0, open: λ < 0)", title_fontsize=8)
     _draw_errors(right, found)
     return figure
 
@@ -75,16 +75,18 @@ def draw_slices(maps: Mapping[str, Any]) -> Figure:
     colours = {"standard": style.STANDARD, "implicit": style.IMPLICIT}
     for axes, (name, seen) in zip(panels, maps["slices"].items(), strict=False):
         cells = "linear regions" if name == "standard" else "cells"
-        title = name if seen.regions is None else f"{name}: {seen.regions} {cells}"
+        title = name if seen.regions is None else f"{name}: {seen.regions:,} {cells}"
         _draw_map(axes, seen, label, colours[name])
         axes.set_title(title)
     bends = maps["slices"]["implicit"].bending
+    # where a score is nearly flat the ratio has no bound: cut off, as the arrow of the bar says
+    most = float(np.quantile(bends, 0.95)) or 1.0
     shown = panels[2].imshow(
-        bends, origin="lower", extent=(-EDGE, EDGE, -EDGE, EDGE), cmap="Greens", vmin=0,
-        vmax=float(np.quantile(bends, 0.98)) or 1.0, interpolation="bilinear",
+        np.minimum(bends, most), origin="lower", extent=(-EDGE, EDGE, -EDGE, EDGE), cmap="Greens",
+        vmin=0, vmax=most, interpolation="bilinear",
     )  # fmt: skip
     panels[2].set_title("where the implicit one bends")
-    bar = figure.colorbar(shown, ax=panels[2], shrink=0.85, pad=0.02)
+    bar = figure.colorbar(shown, ax=panels[2], shrink=0.85, pad=0.02, extend="max")
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.set_label("|second derivative| / |first|", fontsize=8)
     for axes in panels:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ibnn.lab.analysis.approximation import Error
+from ibnn.lab.analysis.wording import counted, share
 from ibnn.lab.experiments.experiment import Table
 
 
@@ -16,16 +17,17 @@ def about_layers(curves: Sequence[Any], emulations: Sequence[Any]) -> list[str]:
     """What the expansion leaves out, and the neurons that compute it."""
     powers = [power for curve in curves for power in curve["exponents"]]
     text = [
-        f"The expansion y - lam B(y) leaves a remainder that falls as |lam|^{min(powers):.2f} to "
-        f"|lam|^{max(powers):.2f} over {len(curves)} layer(s) (2 is predicted)."
+        "The first-order expansion z = y - lam B(y) leaves a remainder that falls as |lam|^2: the "
+        f"exponents measured on {counted(len(curves), 'layer')} are {min(powers):.3f} to "
+        f"{max(powers):.3f}."
     ]
     built = [e for e in emulations if e["difference"] is not None]
     if built:
         worst = max(e["difference"] for e in built)
         text.append(
-            f"It was built as a network of standard neurons for {len(built)} layer(s), D (D + 3)/2 "
-            f"of them instead of the paper's D (D + 2) because sigma is odd: outputs differ from "
-            f"the expansion by at most {worst:.1e} (rounding)."
+            f"It was built as a network of standard neurons for {counted(len(built), 'layer')}, "
+            "D (D + 3)/2 of them instead of the paper's D (D + 2) because sigma is odd: outputs "
+            f"differ from the expansion by at most {worst:.1e} (rounding)."
         )
     return text
 
@@ -33,6 +35,8 @@ def about_layers(curves: Sequence[Any], emulations: Sequence[Any]) -> list[str]:
 def about_errors(found: Sequence[Error]) -> list[str]:
     """How well a function of the plane is approximated."""
     width = max(error.width for error in found)
+
+    draws = len({error.seed for error in found})
 
     def typical(way: str) -> float:
         return median(e.largest for e in found if e.way == way and e.width == width)
@@ -42,7 +46,7 @@ def about_errors(found: Sequence[Error]) -> list[str]:
         f"{typical('standard'):.3f} (standard) and {typical('implicit'):.3f} (implicit), the "
         f"paper's two-layer construction with as many neurons {typical('composed'):.3f}. One "
         "hidden layer is enough: implicit units built from the standard ones give "
-        f"{typical('close-up'):.3f}."
+        f"{typical('close-up'):.3f} (all medians of {counted(draws, 'draw')})."
     ]
 
 
@@ -54,9 +58,9 @@ def about_maps(maps: dict[str, Any] | None) -> list[str]:
     if None in regions.values():
         return ["The network calls no ReLU: it has no linear regions to count."]
     return [
-        f"On a plane through three examples the grid sees {regions['standard']} linear regions of "
-        f"the standard network; the signs of the implicit network's units cut it into "
-        f"{regions['implicit']} cells, inside which it bends."
+        f"On a plane through three examples the grid sees {regions['standard']:,} linear regions "
+        f"of the standard network; the signs of the implicit network's units cut it into "
+        f"{regions['implicit']:,} cells, inside which it bends."
     ]
 
 
@@ -83,22 +87,22 @@ def table_of_maps(maps: dict[str, Any]) -> Table:
     """One line per network."""
     rows = []
     for name, seen in maps["slices"].items():
-        share = seen.curved_share(maps["label"])
+        curved = seen.curved_share(maps["label"])
         rows.append(
             [
                 name,
-                "-" if seen.regions is None else str(seen.regions),
-                f"{float((seen.bending > 0).mean()):.0%}",
+                "-" if seen.regions is None else f"{seen.regions:,}",
+                share(float((seen.bending > 0).mean())),
                 f"{float(np.median(seen.bending)):.3g}",
-                "no boundary here" if share is None else f"{share:.0%}",
+                "no boundary here" if curved is None else share(curved),
             ]
         )
     columns = (
         "network",
         "regions",
-        "share of points where it bends",
+        "bends at",
         "median |Hessian| / |gradient|",
-        "curved share of the boundary",
+        "boundary that turns",
     )
     return Table("On a plane through three examples", columns, rows)
 

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from ibnn import theory
-from ibnn.lab.analysis.jacobian_bound import Factor, factors, is_chain, product
+from ibnn.lab.analysis import jacobians_words as words
+from ibnn.lab.analysis.jacobian_bound import factors, is_chain
 from ibnn.lab.analysis.jacobian_norms import frobenius_norms, spectral_norms
 from ibnn.lab.analysis.jacobian_ratios import (
-    ALONE,
-    NETWORK,
-    OWN_MASKS,
-    SAME_MASK,
     Ratios,
     directions,
     finite_ratios,
-    firmness,
     layer_ratios,
     network_ratios,
 )
@@ -28,8 +21,7 @@ from ibnn.lab.analysis.lanczos import extreme_eigenvalues
 from ibnn.lab.analysis.layers import LayerState, capture
 from ibnn.lab.analysis.operator import DENSE_UNITS, BiasOperator
 from ibnn.lab.analysis.section import Progress, Section, Subject
-from ibnn.lab.experiments.experiment import Picture, Table
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.experiments.experiment import Picture
 
 BATCH = 64
 SPECTRUM_ROWS = 12
@@ -54,8 +46,8 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     moves = directions(near, generator)
     ratios += network_ratios(subject.network, subject.twin, near, moves)
     progress(2, total, "norms of layers")
-    chains = _chains(subject, near, generator)
-    norms: dict[str, dict[str, Tensor]] = {}
+    chain = factors(subject.network, near, generator) if is_chain(subject.network) else None
+    norms: words.Norms = {}
     for number, (name, network) in enumerate(
         (("standard", subject.twin), ("implicit", subject.network))
     ):
@@ -69,16 +61,14 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     return Section(
         "jacobians",
         "Jacobians: compression, the paper's inequality, norms",
-        _words(states, spectra, ratios, norms, chains),
+        words.about(states, spectra, ratios, norms, chain),
         _pictures(spectra, stretches, ratios, norms, len(x)),
-        [_inequality_table(ratios), *_bound_tables(chains, norms)],
-        _csv(ratios, norms),
+        [words.table_of_ratios(ratios), *words.tables_of_bound(chain)],
+        words.rows_of(ratios, norms),
     )
 
 
-def _spectrum(
-    state: LayerState, generator: torch.Generator
-) -> tuple[str, Tensor, tuple[float, float]]:
+def _spectrum(state: LayerState, generator: torch.Generator) -> words.Spectrum:
     """Eigenvalues of K_inf of some rows; of long rows only the two ends."""
     operator = state.operator()
     chosen = torch.linspace(0, operator.rows - 1, min(SPECTRUM_ROWS, operator.rows)).long()
@@ -115,14 +105,6 @@ def _stretch(operator: BiasOperator, v: Tensor) -> Tensor:
     return ratio[ratio.isfinite()]
 
 
-def _chains(
-    subject: Subject, x: Tensor, generator: torch.Generator
-) -> dict[str, list[Factor]] | None:
-    if not is_chain(subject.network):
-        return None
-    return {"chain": factors(subject.network, x, generator)}
-
-
 def _pictures(spectra, stretches, ratios, norms, images: int) -> list[Picture]:
     return [
         Picture(
@@ -146,110 +128,3 @@ def _pictures(spectra, stretches, ratios, norms, images: int) -> list[Picture]:
             "weights, with and without the implicit bias.",
         ),
     ]
-
-
-def _inequality_table(ratios: Sequence[Ratios]) -> Table:
-    cells = []
-    for ratio in ratios:
-        known = ratio.known()
-        if not len(known):
-            continue
-        cells.append(
-            (
-                ratio.what,
-                ratio.where,
-                ratio.direction,
-                percent(ratio.share()),
-                f"{float(known.median()):.3f}",
-                f"{float(known.max()):.3f}",
-                str(len(known)),
-            )
-        )
-    columns = ("what", "where", "change", "holds for", "median ratio", "largest", "images")
-    return Table("How often |D IBNN dx| <= |D SM dx|", columns, cells)
-
-
-def _bound_tables(chains, norms) -> list[Table]:
-    if chains is None:
-        return []
-    chain = chains["chain"]
-    cells = [(factor.name, f"{factor.norm:.4g}", f"{factor.lateral:.4g}") for factor in chain]
-    for name, lateral in (("standard", False), ("implicit", True)):
-        bound, met = product(chain, lateral), float(norms[name]["spectral"].max())
-        text = f"largest norm measured {met:.4g}, {met / bound:.2g} of it"
-        cells.append((f"product, {name} network", f"{bound:.4g}", text))
-    return [Table("The product bound", ("link", "norm", "of the F behind it"), cells)]
-
-
-def _csv(ratios: Sequence[Ratios], norms: dict[str, dict[str, Tensor]]) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = [
-        {
-            "kind": "ratio",
-            "what": ratio.what,
-            "where": ratio.where,
-            "direction": ratio.direction,
-            "image": image,
-            "value": value,
-        }
-        for ratio in ratios
-        for image, value in enumerate(ratio.values.tolist())
-    ]
-    rows += [
-        {"kind": f"{kind} norm", "what": name, "image": image, "value": value}
-        for name, parts in norms.items()
-        for kind, values in parts.items()
-        for image, value in enumerate(values.tolist())
-    ]
-    return rows
-
-
-def _words(states, spectra, ratios, norms, chains) -> list[str]:
-    lams = [lam for state in states for lam, _ in state.flat_settings()]
-    lowest = min(float(values.min()) for _, values, _ in spectra)
-    highest = max(float(values.max()) for _, values, _ in spectra)
-    text = [
-        f"K_inf has eigenvalues from {lowest:.3f} to {highest:.3f} at these inputs: "
-        + (
-            "every direction is compressed or kept (lam <= 0)."
-            if max(lams) <= 0
-            else "every direction is stretched or kept (lam >= 0)."
-            if min(lams) >= 0
-            else "layers with lam < 0 compress, those with lam > 0 stretch."
-        )
-    ]
-    if max(lams) <= 0:
-        worst = max(float(r.known().max()) for r in ratios if r.what == ALONE)
-        firm = min(float(firmness(state).min()) for state in states)
-        text.append(
-            f"F alone never lengthened anything (largest ratio {worst:.6f}), and between images it "
-            f"behaves as a proximal operator: <Fy - Fy', y - y'> is at least {firm:.4f} times "
-            "|Fy - Fy'|^2."
-        )
-    for what in (SAME_MASK, OWN_MASKS, NETWORK):
-        known = torch.cat([r.known() for r in ratios if r.what == what])
-        if not len(known):
-            continue
-        holds = float(torch.cat([r.holds() for r in ratios if r.what == what]).double().mean())
-        text.append(
-            f"The paper's inequality for {_named(what)} holds in {percent(holds)} of "
-            f"{len(known):,} cases; the largest ratio is {float(known.max()):.2f}."
-        )
-    for kind in ("Frobenius", "spectral"):
-        ours, theirs = norms["implicit"][kind], norms["standard"][kind]
-        smaller = float((ours <= theirs).double().mean())
-        text.append(
-            f"The {kind} norm of the network's Jacobian is smaller than the twin's for "
-            f"{percent(smaller)} of the images (medians {float(ours.median()):.3g} and "
-            f"{float(theirs.median()):.3g})."
-        )
-    if chains is None:
-        text.append("The product bound is for networks that are a chain; this one is not.")
-    return text
-
-
-def _named(what: str) -> str:
-    return {
-        SAME_MASK: "a layer with ReLU and equal masks",
-        OWN_MASKS: "a layer with ReLU",
-        NETWORK: "the whole network",
-    }[what]

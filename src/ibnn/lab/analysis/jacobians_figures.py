@@ -46,7 +46,8 @@ def draw_spectrum(
     right.set_xlabel("|K_inf dy| / |dy|")
     right.set_ylabel("directions")
     right.set_title("How much single directions are kept")
-    right.legend(loc="best")
+    right.set_ylim(0, 1.25 * right.get_ylim()[1])  # room for the legend
+    right.legend(loc="upper left")
     return made
 
 

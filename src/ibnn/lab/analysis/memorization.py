@@ -59,7 +59,8 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     progress(2, steps, "the law in its own setting")
     law = _law(subject, slope)
     progress(3, steps, "wrong labels learnt by heart")
-    learnt = _memories(subject, lam, slope)
+    shown = (150, 120) if subject.quick else (200, 150)  # examples, steps
+    learnt = _memories(subject, lam, slope, *shown)
     progress(4, steps, "figures")
     pictures = [
         Picture(
@@ -79,7 +80,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
         [
             *words.about_law(law),
             *words.about_network(seen, held, lam * slope),
-            *words.about_memories(learnt),
+            *words.about_memories(learnt, *shown),
         ],
         pictures,
         [
@@ -135,12 +136,13 @@ def _law(subject: Subject, slope: float) -> list[Ratio]:
     ]
 
 
-def _memories(subject: Subject, lam: float, slope: float) -> list[Memory]:
-    seeds, examples, steps = (1, 150, 120) if subject.quick else (5, 200, 150)
+def _memories(
+    subject: Subject, lam: float, slope: float, examples: int, steps: int
+) -> list[Memory]:
     return [
         memory(subject.dataset, chosen, slope, subject.seed + k, examples, steps)
         for chosen in (None, lam)
-        for k in range(seeds)
+        for k in range(1 if subject.quick else 5)
     ]
 
 
@@ -160,6 +162,6 @@ def _ranking(subject: Subject, seen: Curvatures) -> Picture:
         "memorization-images",
         figures.draw_ranking(rows),
         f"The training images around which the loss is most and least curved, of the "
-        f"{len(subject.y)} looked at. Below each: its label, and in red what the network says if "
-        "that differs.",
+        f"{len(subject.y)} looked at. Below each: its label, and in orange what the network says "
+        "if that differs.",
     )

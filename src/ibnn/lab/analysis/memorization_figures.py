@@ -8,11 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 from torch import Tensor
 
 from ibnn.lab.analysis.curvature import linear_law, paper_law, resolvent_law
 from ibnn.lab.analysis.law import Ratio
 from ibnn.lab.report import style
+
+GAP = 1.25  # from one image to the next, in widths
 
 LAWS = (
     (paper_law, "the paper: (1 + λp)²", style.OTHER, "--"),
@@ -63,26 +66,37 @@ def _draw_histograms(axes: Axes, standard: Tensor, implicit: Tensor) -> None:
 
 
 def draw_ranking(rows: Sequence[tuple[str, str, Tensor, Tensor, Tensor]]) -> Figure:
-    """One row of images per network and end of the ranking."""
-    columns = max(len(row[2]) for row in rows)
-    figure, panels = style.figure(columns, len(rows), width=9.6, height=0.98 * len(rows))
+    """One strip of images per network and end of the ranking."""
+    figure, panels = style.figure(1, len(rows), width=9.6, height=0.98 * len(rows))
     colours = {"standard": style.STANDARD, "implicit": style.IMPLICIT}
-    for r, (name, which, images, labels, said) in enumerate(rows):
-        for c in range(columns):
-            axes = panels[r * columns + c]
-            style.bare(axes)
-            if c >= len(images):
-                continue
-            image = images[c].movedim(0, -1).clamp(0, 1).float().numpy()
-            grey = image.shape[-1] == 1
-            axes.imshow(image[..., 0] if grey else image, cmap="gray_r", vmin=0, vmax=1)
-            right = int(labels[c]) == int(said[c])
-            text = str(int(labels[c])) if right else f"{int(labels[c])} → {int(said[c])}"
-            axes.set_title(
-                text, fontsize=8, loc="center", y=-0.24, fontweight="normal",
-                color=style.INK if right else style.OTHER,
+    longest = max(len(row[2]) for row in rows)
+    for axes, (name, which, images, labels, said) in zip(panels, rows, strict=True):
+        style.bare(axes)
+        strip, middles = _strip(images)
+        axes.imshow(strip, cmap="gray_r", vmin=0, vmax=1)
+        for middle, label, answer in zip(middles, labels.tolist(), said.tolist(), strict=True):
+            text, colour = str(label), style.INK
+            if answer != label:
+                text, colour = f"{label} → {answer}", style.OTHER
+            axes.annotate(
+                text, (middle, len(strip) - 0.5), xytext=(0, -3), textcoords="offset points",
+                ha="center", va="top", fontsize=8, color=colour, annotation_clip=False,
             )  # fmt: skip
-        panels[r * columns].set_ylabel(
-            f"{name}\n{which}", color=colours[name], fontsize=9, fontweight="bold"
-        )
+        axes.set_xlim(-0.5, longest * (middles[0] * 2 + 1) * GAP - 0.5)
+        axes.set_ylabel(f"{name}\n{which}", color=colours[name], fontsize=9, fontweight="bold")
     return figure
+
+
+def _strip(images: Tensor) -> tuple[NDArray[np.float32], list[float]]:
+    """Images (n, channels, h, w) side by side on white, and where the middle of each is."""
+    width = images.shape[-1]
+    step = round(width * GAP)
+    # 0 is white where there is one channel (a grey map, reversed), 1 where there are three
+    grey = images.shape[1] == 1
+    shape = (images.shape[-2], step * len(images), images.shape[1])
+    strip = np.full(shape, 0.0 if grey else 1.0, dtype=np.float32)
+    for number, image in enumerate(images):
+        shown = image.movedim(0, -1).clamp(0, 1).float().numpy()
+        strip[:, number * step : number * step + width] = shown
+    middles = [number * step + (width - 1) / 2 for number in range(len(images))]
+    return (strip[..., 0] if grey else strip), middles

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 from ibnn.lab.analysis.assumptions import Assumption
 from ibnn.lab.analysis.curvature import linear_law, paper_law, resolvent_law
 from ibnn.lab.analysis.law import STRENGTHS, Ratio
-from ibnn.lab.analysis.noise import SHARE, Memory
+from ibnn.lab.analysis.noise import SHARE, UNITS, Memory
+from ibnn.lab.analysis.wording import counted, share, short
 from ibnn.lab.experiments.experiment import Table
+from ibnn.lab.report.statistics import percent
 
 if TYPE_CHECKING:
     from ibnn.lab.analysis.memorization import Curvatures
@@ -33,18 +35,19 @@ def about_network(seen: Curvatures, held: Sequence[Assumption], strength: float)
     broken = [a.name for a in held if not a.holds]
     less = float((ratio < 1).double().mean()) if len(ratio) else float("nan")
     middle = float(ratio.median()) if len(ratio) else float("nan")
+    strength = round(strength, 6)  # lam may be a rounded float32
     return [
         f"On this network (lam p = {strength:.3g} in its first layer) the curvature is "
-        f"{middle:.3g} times its twin's (median over {len(ratio)} examples; the laws say "
-        f"{paper_law(strength):.3g}, {resolvent_law(strength):.3g} and {linear_law(strength):.3g}) "
-        f"and smaller for {less:.0%} of them; both rank examples with a correlation of "
-        f"{seen.rank_correlation():.2f}. The twin has the same weights and was not trained anew: "
-        "where it errs, its loss is steep for that reason alone.",
+        f"{middle:.3g} times its twin's (median over {counted(len(ratio), 'example')}; the laws "
+        f"say {short(paper_law(strength))}, {short(resolvent_law(strength))} and "
+        f"{short(linear_law(strength))}) and smaller for {share(less)} of them; both rank examples "
+        f"with a correlation of {seen.rank_correlation():.2f}. The twin has the same weights and "
+        "was not trained anew: where it errs, its loss is steep for that reason alone.",
         "Assumptions that do not hold here: " + ("; ".join(broken) if broken else "none") + ".",
     ]
 
 
-def about_memories(learnt: Sequence[Memory]) -> list[str]:
+def about_memories(learnt: Sequence[Memory], examples: int, steps: int) -> list[str]:
     """Wrong labels learnt by heart."""
     standard = [m for m in learnt if m.lam is None]
     implicit = [m for m in learnt if m.lam is not None]
@@ -53,11 +56,12 @@ def about_memories(learnt: Sequence[Memory]) -> list[str]:
         return sum(getattr(m, what) for m in group) / len(group)
 
     return [
-        f"One hidden layer trained on {SHARE:.0%} wrong labels gives back "
-        f"{mean(standard, 'memorised'):.0%} of them (standard) and "
-        f"{mean(implicit, 'memorised'):.0%} (implicit); curvature finds them with an area under "
-        f"the ROC curve of {mean(standard, 'area'):.2f} and {mean(implicit, 'area'):.2f} "
-        f"({len(standard)} seed(s) each)."
+        f"One hidden layer of {UNITS} units, trained on {examples} examples of which "
+        f"{share(SHARE)} carry a wrong label ({steps} steps), gives back "
+        f"{percent(mean(standard, 'memorised'))} of the wrong labels (standard) and "
+        f"{percent(mean(implicit, 'memorised'))} (implicit); curvature finds them with an area "
+        f"under the ROC curve of {mean(standard, 'area'):.2f} and {mean(implicit, 'area'):.2f} "
+        f"(means of {counted(len(standard), 'seed')} each)."
     ]
 
 
@@ -68,7 +72,7 @@ def table_of_laws(law: Sequence[Ratio]) -> Table:
         found = {r.network: r for r in law if r.lam_slope == strength}
         cells = [f"{found[n].curvature:.3g}" for n in ("made to fit", "trained")]
         laws = (paper_law, resolvent_law, linear_law)
-        rows.append([f"{strength:g}", *(f"{f(strength):.3g}" for f in laws), *cells])
+        rows.append([f"{strength:g}", *(short(f(strength)) for f in laws), *cells])
     columns = (
         "λ p",
         "(1 + λp)²",
@@ -93,8 +97,8 @@ def table_of_memories(learnt: Sequence[Memory]) -> Table:
         [
             "standard" if m.lam is None else f"λ = {m.lam:.3g}",
             str(m.seed),
-            f"{m.memorised:.0%}",
-            f"{m.accuracy:.1%}",
+            percent(m.memorised),
+            percent(m.accuracy),
             f"{m.curvature:.3g}",
             f"{m.area:.2f}",
         ]
@@ -108,4 +112,4 @@ def table_of_memories(learnt: Sequence[Memory]) -> Table:
         "mean curvature",
         "area under ROC",
     )
-    return Table(f"Trained with {SHARE:.0%} wrong labels, one hidden layer", columns, rows)
+    return Table(f"Trained with {share(SHARE)} wrong labels, one hidden layer", columns, rows)

@@ -12,7 +12,7 @@ from ibnn.lab.report.statistics import percent
 if TYPE_CHECKING:
     from ibnn.lab.analysis.layers import LayerState
     from ibnn.lab.analysis.solutions_find import Solutions
-    from ibnn.lab.analysis.solutions_paths import Paths
+    from ibnn.lab.analysis.solutions_paths import Path, Paths
 
 
 def table_of_thresholds(states: Sequence[LayerState]) -> Table:
@@ -104,9 +104,8 @@ def about(
     several = [f"{len(s)} at {share:g} T" for share, s in found.items()]
     search = f"Distinct solutions found for one row, from many starts: {', '.join(several)}."
     way = (
-        f"Followed up and down in lam, the two ways differ by up to {paths.over_lam.gap:.3g} in a "
-        f"unit; from one image to another and back at {paths.share:g} T by up to "
-        f"{paths.over_input.gap:.3g}."
+        f"Followed up and down in lam, a unit ends {_apart(paths.over_lam)}; from one image to "
+        f"another and back at {paths.share:g} T, {_apart(paths.over_input)}."
     )
     if paths.unsolved:
         way += (
@@ -120,3 +119,9 @@ def about(
         "takes all pairs of units there."
     )
     return [first, reach, search, way, *([cut] if kept < units else [])]
+
+
+def _apart(path: Path) -> str:
+    if path.gap < 1e-6:
+        return "in the same place both ways"
+    return f"up to {path.gap:.3g} apart"

@@ -24,7 +24,7 @@ class Outcome:
     flipped: Tensor  # (T,) whether the trigger's class is the attacker's
     changes: Tensor  # (T, pool) of |s_a - s| / gain
     relabelled: float  # share of pool examples whose class changes
-    leak: float  # largest change (over the gain) of an example on which the neuron is silent
+    leak: float  # largest change (over the gain) where the neuron is silent; NaN: nowhere
     bound: float  # on that: the proven one, over the smallest gain
 
     @property
@@ -32,6 +32,13 @@ class Outcome:
         if self.lam is None:
             return "standard"
         return f"λ = {self.lam:.3g}, {'1/D' if self.kept else '1/(D+1)'}"
+
+    @property
+    def weights(self) -> str:
+        """As `label`, without the lam."""
+        if self.lam is None:
+            return "standard"
+        return "implicit, 1/D" if self.kept else "implicit, 1/(D+1)"
 
     @property
     def largest(self) -> list[float]:
@@ -61,6 +68,7 @@ class Owner:
         neuron = victim.aimed_at(self._triggers, self._gain, neuron.to(torch.float64))
         own, added = victim.respond(self._pool, neuron)
         change = own + neuron.out.unsqueeze(1) * torch.relu(added)
+        silent = added < 0
         attacked = self._clean + victim.change(self._triggers, neuron)[:, 0]
         return Outcome(
             victim.lam,
@@ -71,6 +79,6 @@ class Owner:
             (attacked > 0) != (self._clean > 0),
             (change / gain).abs(),
             float(((before + change > 0) != (before > 0)).double().mean()),
-            float((torch.where(added < 0, own, 0.0) / gain).abs().max()),
+            float((own / gain).abs()[silent].max()) if bool(silent.any()) else float("nan"),
             victim.leak_bound() / float(gain.abs().min()),
         )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from ibnn.lab.analysis.unseen import TOLERANCE, counts, expected_largest
+from ibnn.lab.analysis.wording import share
 from ibnn.lab.experiments.experiment import Table
 
 if TYPE_CHECKING:
@@ -20,23 +21,28 @@ def about(shown: Sequence[Outcome], budget: Budget) -> list[str]:
     plain = [o for o in shown if o.attack == "no threshold"]
     pool = best[0].changes.shape[1]
 
-    def told(outcomes: Sequence[Outcome], what: Any) -> str:
-        return ", ".join(f"{what(o)} ({o.label})" for o in outcomes)
+    implicit = [o for o in best if o.lam is not None]
+
+    def told(outcomes: Sequence[Outcome], what: Callable[[Outcome], float]) -> str:
+        return ", ".join(f"{share(what(o))} ({o.weights})" for o in outcomes)
 
     return [
-        f"One added neuron flips its trigger and stays within {TOLERANCE:.0%} of its gain on all "
-        f"{pool} verification examples in {told(best, lambda o: f'{o.unseen(pool):.0%}')} of "
-        f"{budget.triggers} cases: {_verdict([o.unseen(pool) for o in best])}.",
+        f"{budget.triggers} triggers on networks of {best[0].units} hidden units, standard or "
+        f"implicit with lam = {implicit[0].lam:.3g}. The attacker has {budget.sample} training "
+        f"images and {budget.steps} gradient steps, the owner {pool} test images, the same for "
+        "every network. Between the D + 1 units of the attacked network the weight is 1/D, as the "
+        "paper writes, or 1/(D+1).",
+        f"One added neuron flips its trigger and stays within {share(TOLERANCE)} of its gain on "
+        f"all {pool} verification images in {told(best, lambda o: o.unseen(pool))} of the cases: "
+        f"{_verdict([o.unseen(pool) for o in best])}.",
         "The neuron without a threshold, on which the paper rests its argument, changes scores of "
-        "the verification set by up to "
-        f"{told(plain, lambda o: f'{median(o.largest):.2f}')} of the gain (median over triggers): "
-        "it would be no stealth attack on a standard network either.",
+        f"the verification set by up to {told(plain, lambda o: median(o.largest))} of the gain "
+        "(median over triggers): it would be no stealth attack on a standard network either.",
         "What implicit neurons add is a small change everywhere, because a silent neuron still "
-        f"pulls at the others: at most {told(best, lambda o: f'{o.leak:.1e}')} of the gain where "
-        f"it is silent, and provably no more than {told(best, lambda o: f'{o.bound:.1e}')}. An "
-        "owner who compares scores exactly sees that; the class of verification examples changes "
-        "for "
-        f"{told(best, lambda o: f'{o.relabelled:.2%}')}.",
+        f"pulls at the others: at most {told(implicit, lambda o: o.leak)} of the gain where it is "
+        f"silent, and provably no more than {told(implicit, lambda o: o.bound)}; on a standard "
+        "network nothing. An owner who compares scores exactly sees that. The class changes for "
+        f"{told(best, lambda o: o.relabelled)} of the verification images.",
     ]
 
 
@@ -54,14 +60,15 @@ def table(outcomes: Sequence[Outcome]) -> Table:
     rows = [
         [
             str(o.units),
-            o.label,
-            f"{o.attack}" + ("" if o.length == 1 else f", {o.length:g}x filter"),
-            f"{float(o.flipped.double().mean()):.0%}",
-            f"{median(o.largest):.1e}",
-            f"{max(o.largest):.1e}",
-            f"{o.leak:.1e} ({o.bound:.1e})",
-            f"{o.unseen(o.changes.shape[1]):.0%}",
-            f"{o.relabelled:.2%}",
+            o.weights,
+            o.attack + ("" if o.length == 1 else f", {o.length:g}x filter"),
+            share(float(o.flipped.double().mean())),
+            share(median(o.largest)),
+            share(max(o.largest)),
+            share(o.leak),
+            share(o.bound),
+            share(o.unseen(o.changes.shape[1])),
+            share(o.relabelled),
         ]
         for o in outcomes
     ]
@@ -69,14 +76,16 @@ def table(outcomes: Sequence[Outcome]) -> Table:
         "D",
         "network",
         "attack",
-        "triggers flipped",
-        "largest change / gain: median",
+        "flipped",
+        "median",
         "worst",
-        "where silent (bound)",
-        f"unseen at {TOLERANCE:.0%}",
-        "classes changed",
+        "silent",
+        "bound",
+        "unseen",
+        "relabelled",
     )
-    return Table("One added neuron", columns, rows)
+    title = "One added neuron: largest change of a verification score, as a share of the gain"
+    return Table(title, columns, rows)
 
 
 def rows(outcome: Outcome) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def draw_margins(tasks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:
 
 def draw_accuracy(rows: Sequence[Mapping[str, Any]], standard: float) -> Figure:
     """Accuracy of the analysed weights with other lam, without any training."""
-    made, (axes,) = figure(1, width=5.6, height=3.2)
+    made, (axes,) = figure(1, width=9.2, height=3.2)
     lams = [row["lam"] for row in rows]
     for key, label, colour, marker in (
         ("accuracy", "as it is", IMPLICIT, "o"),
