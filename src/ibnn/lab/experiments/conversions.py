@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import ibnn
 from ibnn.lab import data
 from ibnn.lab.attacks import PGD
-from ibnn.lab.experiments.refit import refit_head
+from ibnn.lab.experiments.refit import pick_penalty, refit_head
 from ibnn.lab.models import UCN
 from ibnn.lab.training.validation import validate
 
@@ -32,6 +32,8 @@ def conversions(network: UCN, examples: data.Dataset) -> dict[str, Any]:
     x, y = _first(examples.x_train, examples.y_train, REFIT_IMAGES)
     attacked = _first(examples.x_test, examples.y_test, ATTACKED_IMAGES)
     eps = EPS_GREY if examples.image_shape[0] == 1 else EPS_COLOUR
+    # one for all lam, or their heads could not be compared
+    penalty = pick_penalty(network, x, y)
     points = [
         {
             "lam": lam,
@@ -40,25 +42,28 @@ def conversions(network: UCN, examples: data.Dataset) -> dict[str, Any]:
             "attacked": attacked_accuracy(model, *attacked, eps),
         }
         for lam in LAMBDAS
-        for way, model in converted(network, lam, x, y)
+        for way, model in converted(network, lam, x, y, penalty)
     ]
     return {
         "eps": eps,
         "attacked_images": len(attacked[0]),
         "refit_images": len(x),
+        "refit_penalty": penalty,
         "preactivation_std": preactivation_std(network, attacked[0]),
         "points": points,
     }
 
 
-def converted(network: UCN, lam: float, x: Tensor, y: Tensor) -> Iterator[tuple[str, nn.Module]]:
+def converted(
+    network: UCN, lam: float, x: Tensor, y: Tensor, penalty: float
+) -> Iterator[tuple[str, nn.Module]]:
     """The network with an implicit bias in every convolution, three ways."""
     yield OLD, ibnn.convert(network, lam, slope=SLOPE)
     yield (
         RECALIBRATED,
         ibnn.convert(network, lam, slope=SLOPE, recalibrate=x[:RECALIBRATION_IMAGES].split(BATCH)),
     )
-    yield REFITTED, refit_head(ibnn.convert(network, lam, slope=SLOPE), x, y)
+    yield REFITTED, refit_head(ibnn.convert(network, lam, slope=SLOPE), x, y, penalty)
 
 
 def attacked_accuracy(model: nn.Module, x: Tensor, y: Tensor, eps: float) -> float:

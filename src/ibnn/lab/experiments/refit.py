@@ -17,43 +17,46 @@ ITERATIONS = 30
 BATCH = 500
 
 
-def refit_head(network: UCN, x: Tensor, y: Tensor) -> UCN:
+def refit_head(network: UCN, x: Tensor, y: Tensor, penalty: float) -> UCN:
     """A copy of the network (in `eval` mode) whose head is the best one for these images.
 
     Minimised is cross-entropy + penalty / 2 * |w|^2, convex, by L-BFGS from zero. Features are
     scaled to unit variance first, so that the penalty means the same whatever a conversion did to
-    their size; the scale is put into the weights afterwards. The penalty is picked on some of
-    these images, held out for that, and the head then fitted to all of them.
+    their size; the scale is put into the weights afterwards.
     """
     fitted = copy.deepcopy(network).eval()
-    features = _features(fitted, x)
-    mean, std = features.mean(0), features.std(0)
-    std = std.clamp_min(0.01 * float(std.mean()) or 1.0)  # a unit that never fires stays unused
-    scaled, classes = (features - mean) / std, fitted.head.out_features
-    weight, bias = _logistic_regression(scaled, y, classes, _pick_penalty(scaled, y, classes))
+    scaled, mean, std = _scaled_features(fitted, x)
+    weight, bias = _logistic_regression(scaled, y, fitted.head.out_features, penalty)
     with torch.no_grad():
         fitted.head.weight.copy_(weight / std)
         fitted.head.bias.copy_(bias - weight @ (mean / std))
     return fitted
 
 
+def pick_penalty(network: UCN, x: Tensor, y: Tensor) -> float:
+    """The penalty whose head is right most often on some of these images, held out for that; the
+    largest of equals."""
+    features, _, _ = _scaled_features(copy.deepcopy(network).eval(), x)
+    held = torch.arange(len(y), device=y.device) % HELD_OUT == 0
+
+    def right(penalty: float) -> int:
+        head = _logistic_regression(features[~held], y[~held], network.head.out_features, penalty)
+        return int((F.linear(features[held], *head).argmax(1) == y[held]).sum())
+
+    return max(reversed(PENALTIES), key=right)
+
+
+def _scaled_features(network: UCN, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the head sees, with mean 0 and variance 1; and the mean and deviation it had."""
+    features = _features(network, x)
+    mean, std = features.mean(0), features.std(0)
+    std = std.clamp_min(0.01 * float(std.mean()) or 1.0)  # a unit that never fires stays unused
+    return (features - mean) / std, mean, std
+
+
 @torch.no_grad()
 def _features(network: UCN, x: Tensor) -> Tensor:
     return torch.cat([network.blocks(part).flatten(1) for part in x.split(BATCH)])
-
-
-def _pick_penalty(features: Tensor, y: Tensor, classes: int) -> float:
-    """The penalty whose head is right most often on held-out images; the largest of equals."""
-    held = torch.arange(len(y), device=y.device) % HELD_OUT == 0
-    if held.all():  # a single image
-        return PENALTIES[-1]
-
-    def right(penalty: float) -> int:
-        weight, bias = _logistic_regression(features[~held], y[~held], classes, penalty)
-        guess = F.linear(features[held], weight, bias).argmax(1)
-        return int((guess == y[held]).sum())
-
-    return max(reversed(PENALTIES), key=right)
 
 
 def _logistic_regression(

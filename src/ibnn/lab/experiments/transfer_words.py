@@ -157,8 +157,9 @@ def notes(found: Transferred) -> list[str]:
         "Batch normalisation keeps the statistics of the unconverted network unless it is "
         "recalibrated. Recalibration alone changes accuracy, mean over all λ but 0, by "
         f"{difference(recalibrated)}.",
-        f"The refitted head sees {first['refit_images']:,} training images; every fifth of them "
-        f"picks its penalty, one of {', '.join(f'{p:g}' for p in PENALTIES)}.",
+        f"The refitted head sees {first['refit_images']:,} training images. Its penalty, one of "
+        f"{', '.join(f'{p:g}' for p in PENALTIES)}, is picked for the unconverted network on every "
+        "fifth of them, and serves every λ.",
         "Refitting alone does much: at λ = 0 it changes accuracy by "
         f"{difference(found.refit_alone('accuracy'))} and accuracy under attack by "
         f"{difference(found.refit_alone('attacked'))}. What λ does with a refitted head is "
