@@ -145,7 +145,7 @@ def test_the_leak_falls_with_the_number_of_units():
 def trained(request):
     digits = data.load("digits")
     x, y = two_classes(digits, 150, 0)
-    network = OneHidden(64, 32, request.param)
+    network = OneHidden(64, 64, request.param)
     assert train(network, x, y, 60) > 0.9
     held, _ = two_classes(digits, 154, 0, "test")
     return Victim.of(network), x.flatten(1), held[:4].flatten(1), held[4:].flatten(1)

@@ -36,7 +36,7 @@ class Budget:
     longer: tuple[float, ...]
 
 
-QUICK = Budget(6, 120, 15, 80, 150, (64,), ())
+QUICK = Budget(6, 120, 15, 80, 150, (8,), ())
 FULL = Budget(10, 200, 30, 150, 300, (8, 64), (10.0,))  # 60 steps come to the same
 
 
