@@ -57,7 +57,7 @@ def section(subject: Subject, progress: Progress) -> Section | None:
     return Section(
         "stealth",
         "Stealth attack",
-        words.about(shown, budget),
+        [*words.about(shown, budget), *words.unlearnt(outcomes)],
         [
             Picture(
                 "stealth",
@@ -84,7 +84,7 @@ def attack_network(
     x, held = x.flatten(1), held.flatten(1)
     triggers, pool = held[: budget.triggers], held[budget.triggers :]
     network = OneHidden(x.shape[1], units, lam, slope, seed=subject.seed)
-    train(network, x, y, budget.training)
+    accuracy = train(network, x, y, budget.training)
     found = []
     for kept in (True,) if lam is None else (True, False):
         ways = [(name, 1.0) for name in ATTACKS]
@@ -92,7 +92,7 @@ def attack_network(
             ways += [("optimised", length) for length in budget.longer]
         victim = Victim.of(network, kept)
         gain = wanted_gain(victim, triggers, x)
-        owner = Owner(victim, triggers, gain, pool)
+        owner = Owner(victim, accuracy, triggers, gain, pool)
         for name, length in ways:
             plan = Plan(triggers, gain, x[: budget.sample], budget.steps, length)
             found.append(owner.judge(ATTACKS[name](victim, plan), name, length))

@@ -19,6 +19,7 @@ class Outcome:
     lam: float | None
     kept: bool
     units: int
+    accuracy: float  # of the network before the attack, on its training examples
     length: float
     attack: str
     flipped: Tensor  # (T,) whether the trigger's class is the attacker's
@@ -55,7 +56,10 @@ class Owner:
     """Looks at one network before and after attacks, in float64: changes can be far below the
     rounding of a score."""
 
-    def __init__(self, victim: Victim, triggers: Tensor, gain: Tensor, pool: Tensor) -> None:
+    def __init__(
+        self, victim: Victim, accuracy: float, triggers: Tensor, gain: Tensor, pool: Tensor
+    ) -> None:
+        self._accuracy = accuracy
         self._victim, self._gain = victim.double(), gain.double()
         self._triggers = self._victim.see(triggers.double().unsqueeze(1))
         self._clean = self._victim.score_of(self._triggers)[:, 0]
@@ -74,6 +78,7 @@ class Owner:
             victim.lam,
             victim.kept,
             victim.units,
+            self._accuracy,
             length,
             attack,
             (attacked > 0) != (self._clean > 0),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from ibnn.lab.analysis.stealth_outcome import Outcome
 
 
+LEARNT = 0.75  # of the training images answered right, of two classes: less is no network to attack
+
+
 def about(shown: Sequence[Outcome], budget: Budget) -> list[str]:
     """What the attacks came to."""
     best = [o for o in shown if o.attack == "optimised"]
@@ -28,10 +31,11 @@ def about(shown: Sequence[Outcome], budget: Budget) -> list[str]:
 
     return [
         f"{budget.triggers} triggers on networks of {best[0].units} hidden units, standard or "
-        f"implicit with lam = {implicit[0].lam:.3g}. The attacker has {budget.sample} training "
-        f"images and {budget.steps} gradient steps, the owner {pool} test images, the same for "
-        "every network. Between the D + 1 units of the attacked network the weight is 1/D, as the "
-        "paper writes, or 1/(D+1).",
+        f"implicit with lam = {implicit[0].lam:.3g}, which get {share(best[0].accuracy)} and "
+        f"{share(implicit[0].accuracy)} of their training images right. The attacker has "
+        f"{budget.sample} training images and {budget.steps} gradient steps, the owner {pool} test "
+        "images, the same for every network. Between the D + 1 units of the attacked network the "
+        "weight is 1/D, as the paper writes, or 1/(D+1).",
         f"One added neuron flips its trigger and stays within {share(TOLERANCE)} of its gain on "
         f"all {pool} verification images in {told(best, lambda o: o.unseen(pool))} of the cases: "
         f"{_verdict([o.unseen(pool) for o in best])}.",
@@ -43,6 +47,20 @@ def about(shown: Sequence[Outcome], budget: Budget) -> list[str]:
         f"silent, and provably no more than {told(implicit, lambda o: o.bound)}; on a standard "
         "network nothing. An owner who compares scores exactly sees that. The class changes for "
         f"{told(best, lambda o: o.relabelled)} of the verification images.",
+    ]
+
+
+def unlearnt(outcomes: Sequence[Outcome]) -> list[str]:
+    """Networks whose attack means nothing."""
+    failed = {
+        (o.units, "standard" if o.lam is None else "implicit"): o.accuracy
+        for o in outcomes
+        if o.accuracy < LEARNT
+    }
+    return [
+        f"The {name} network of {units} units did not learn its task ({share(accuracy)} of its "
+        "training images right): its lines in the table mean nothing."
+        for (units, name), accuracy in failed.items()
     ]
 
 
@@ -93,6 +111,7 @@ def rows(outcome: Outcome) -> list[dict[str, Any]]:
     return [
         {
             "units": outcome.units,
+            "accuracy": outcome.accuracy,
             "lam": outcome.lam,
             "weights": "1/D" if outcome.kept else "1/(D+1)",
             "attack": outcome.attack,
