@@ -121,7 +121,7 @@ def test_both_commands_have_help_with_an_example(call):
         assert f"Example: ibnn {command}" in out
 
 
-@pytest.mark.parametrize("chosen", ["", "--float64 --sections jacobians,transfer"])
+@pytest.mark.parametrize("chosen", ["", "--float64 --sections jacobians"])
 def test_one_page_with_everything_in_it(call, trained, tmp_path, chosen):
     code, out, _ = call(f"analyze {trained} --lam -0.1 --quick --images 8 --out page {chosen}")
     sections = chosen.split()[-1].split(",") if chosen else list(registry.SECTIONS)
