@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-_LIBRARY = torch.library.Library("ibnn", "FRAGMENT")
+# one for each op, so that one can be replaced
+_LIBRARIES: dict[str, torch.library.Library] = {}
 
 
 def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
@@ -19,10 +20,13 @@ def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
 
     def register(function: Callable[..., Any]) -> Any:
         name = function.__name__
+        if name in _LIBRARIES:  # a module that is loaded again, as notebooks do
+            _LIBRARIES.pop(name)._destroy()
+        library = _LIBRARIES[name] = torch.library.Library("ibnn", "FRAGMENT")
         schema = torch.library.infer_schema(function, mutates_args=())
-        _LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-        _LIBRARY.impl(name, _untraced(function), "CompositeExplicitAutograd")
-        torch.library.register_fake(f"ibnn::{name}", fake, lib=_LIBRARY)
+        library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
+        library.impl(name, _untraced(function), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"ibnn::{name}", fake, lib=library)
         return getattr(torch.ops.ibnn, name).default
 
     return register

@@ -1,0 +1,49 @@
+"""The ops as torch sees them: quick to load, and loaded again without harm."""
+
+import subprocess
+import sys
+
+import torch
+
+from ibnn import ops
+
+
+def run(script: str) -> str:
+    answer = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+    return answer.stdout.strip()
+
+
+def test_a_forward_and_backward_pass_does_not_import_the_compiler():
+    found = run(
+        "import sys, torch, ibnn\n"
+        "y = torch.linspace(-1, 1, 64, requires_grad=True)\n"
+        "ibnn.implicit_bias(y, -0.1).sum().backward()\n"
+        "print('torch._dynamo' in sys.modules)"
+    )
+    assert found == "False"
+
+
+def test_a_module_can_be_loaded_again():
+    found = run(
+        "import importlib, torch, ibnn, ibnn.ops, ibnn.adjoint\n"
+        "y = torch.linspace(-1, 1, 64)\n"
+        "before = ibnn.implicit_bias(y, -0.1)\n"
+        "importlib.reload(ibnn.ops)\n"
+        "importlib.reload(ibnn.adjoint)\n"
+        "print(torch.equal(ibnn.implicit_bias(y, -0.1), before))"
+    )
+    assert found == "True"
+
+
+def test_the_ops_keep_what_torch_asks_of_ops():
+    z = torch.linspace(-1, 1, 12).reshape(2, 6)
+    how = "uniform tanh newton implicit warn 2e-06 2e-06 None 0"
+    for order in (0, 1):
+        torch.library.opcheck(ops.pair_sum, (z, None, None, order, [6], how))
+    strength = torch.full((2,), -0.5)
+    torch.library.opcheck(ops.solve_adjoint, (z, z, strength, None, [6], how))
+    lam, slope = torch.full((2,), -0.1), torch.full((2,), 10.0)
+    torch.library.opcheck(ops.solve, (z, lam, slope, None, None, [6], how))
