@@ -22,6 +22,10 @@ MAPS = [
 ]
 
 
+# of one value: s_n is at most 5 (the third derivative of arctan), so this is two roundings of it
+ERROR = {torch.float32: 1e-6, torch.float64: 2e-15}
+
+
 def in_torch(monkeypatch, call):
     with monkeypatch.context() as patch:
         patch.setattr(kernelsum, "compiled", lambda *_: False)
@@ -44,10 +48,8 @@ def test_a_window_hears_the_same_in_both(units, window, name, dtype, generator, 
                 kernel, s = WindowKernel(), sigma.lookup(name)
                 return kernel.pair_sum(z, factors, taps, order, s, units)
 
-            allowed = 1e-5 if dtype == torch.float32 else 1e-12
-            torch.testing.assert_close(
-                total(), in_torch(monkeypatch, total), rtol=0, atol=allowed * taps.sum().item()
-            )
+            allowed = ERROR[dtype] * float(taps.sum() * a.abs().max().clamp(min=1))
+            torch.testing.assert_close(total(), in_torch(monkeypatch, total), rtol=0, atol=allowed)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -64,10 +66,8 @@ def test_a_matrix_hears_the_same_in_both(units, name, dtype, generator, monkeypa
                 kernel, s = DenseKernel(), sigma.lookup(name)
                 return kernel.pair_sum(z, factors, weight, order, s, (units,))
 
-            allowed = 1e-5 if dtype == torch.float32 else 1e-12
-            torch.testing.assert_close(
-                total(), in_torch(monkeypatch, total), rtol=0, atol=allowed * units
-            )
+            allowed = ERROR[dtype] * float(weight.sum(1).max() * a.abs().max().clamp(min=1))
+            torch.testing.assert_close(total(), in_torch(monkeypatch, total), rtol=0, atol=allowed)
 
 
 def test_nothing_beside_the_result_is_written(generator, monkeypatch):
