@@ -36,7 +36,7 @@ FieldAt = Callable[[Tensor, Tensor | None], Field]
 
 @dataclass
 class Rows:
-    """The equation of the rows still at work; `floor` is the rounding of its terms."""
+    """The equation of the rows still at work; z is sought between `low` and `high`, to `goal`."""
 
     y: Tensor
     strength: Tensor

@@ -9,7 +9,6 @@ namespace ibnn {
 // sums from the left and from the right give everything in O(S), for any spacing and any range.
 class ExponentialSums {
  public:
-
   void set_points(const float* z, long n) {
     n_ = n;
     for (auto* a : {&decay_, &left_, &right_}) a->resize(n * 8);

@@ -12,7 +12,7 @@ from ibnn.lab.experiments.lam_modes import LamMode
 from ibnn.lab.experiments.sweep import Point, best_accuracy
 from ibnn.lab.models.ucn import kernel_side
 from ibnn.lab.report.bands import band
-from ibnn.lab.report.statistics import Paired, percent, signed
+from ibnn.lab.report.statistics import Paired, percent
 
 NOT_YET = "Not all runs are finished: no comparison yet."
 
@@ -30,7 +30,7 @@ def in_units(found: Paired | None, unit: str, scale: float = 1.0) -> str:
     """
     if found is None:
         return "not known yet"
-    mean, low, high = (signed(scale * v) for v in (found.mean, found.low, found.high))
+    mean, low, high = found.signed(scale)
     return f"{mean} {unit} (95 % interval {low} to {high}, {found.count} pairs)"
 
 

@@ -20,7 +20,7 @@ from ibnn.lab.experiments.sweep_cells import (
     Cell,
 )
 from ibnn.lab.experiments.swept import Swept
-from ibnn.lab.report.statistics import Paired, decide, percent, signed
+from ibnn.lab.report.statistics import Paired, decide, percent
 
 MAP = (
     "Best accuracy on held-out training data, median over seeds, and below it the gain over the "
@@ -150,7 +150,7 @@ def _line(swept: Swept, cell: Cell) -> tuple[str, ...]:
 def _short(found: Paired | None) -> str:
     if found is None:
         return "not known yet"
-    mean, low, high = (signed(100 * v) for v in (found.mean, found.low, found.high))
+    mean, low, high = found.signed(100)
     return f"{mean} ({low} to {high})"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ibnn.lab.experiments.conversions import LAMBDAS, WAYS
 from ibnn.lab.experiments.experiment import Run, Table
 from ibnn.lab.experiments.transfer_readings import HEADS, Reading, Transferred
-from ibnn.lab.report.statistics import Paired, percent, signed
+from ibnn.lab.report.statistics import Paired, percent
 
 
 def tables(found: Transferred) -> list[Table]:
@@ -35,7 +35,7 @@ def _table(found: Transferred, reading: Reading, title: str) -> Table:
 
 
 def _short(change: Paired) -> str:
-    mean, low, high = (signed(100 * v) for v in (change.mean, change.low, change.high))
+    mean, low, high = change.signed(100)
     return f"{mean}: {low} to {high}"
 
 

@@ -76,8 +76,13 @@ class Paired:
         >>> Paired(0.1, 0.05, 0.15, 10).percentage_points()
         '+10.00 points (95 % interval +5.00 to +15.00, 10 pairs)'
         """
-        mean, low, high = (signed(100 * v, 2) for v in (self.mean, self.low, self.high))
+        mean, low, high = self.signed(100, 2)
         return f"{mean} points (95 % interval {low} to {high}, {self.count} pairs)"
+
+    def signed(self, scale: float = 1.0, digits: int = 1) -> tuple[str, str, str]:
+        """Mean and both ends, times `scale`, with their signs."""
+        mean, low, high = (signed(scale * v, digits) for v in (self.mean, self.low, self.high))
+        return mean, low, high
 
 
 def decide(difference: Paired | None, expected: Literal["more", "less"]) -> Answer:
