@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
-from ibnn.convert import conversion_report, convert, standard
+from ibnn.conversion.convert import conversion_report, convert, standard
 from tests.small_net import CONVERTED, Doubled, Halved, Net
 
 

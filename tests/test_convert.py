@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm
 
 import ibnn
-from ibnn.convert import conversion_report, convert, standard
+from ibnn.conversion.convert import conversion_report, convert, standard
 from ibnn.theory import transferred_margin
 from tests.small_net import CONVERTED, Net, Scaled
 

@@ -304,3 +304,9 @@ def test_how_a_layer_solves_can_be_changed_later():
         layer.adjoint = "backwards"
     assert layer.adjoint == "implicit"  # what was refused is not kept
     layer(x)
+
+
+def test_the_old_path_of_the_layers_still_works_and_says_where_they_are():
+    with pytest.warns(DeprecationWarning, match=r"ibnn\.nn"):
+        from ibnn.modules import Conv2d
+    assert Conv2d is ibnn.Conv2d

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from ibnn import ops
+from ibnn._core import ops
 
 
 def run(script: str) -> str:
@@ -28,11 +28,11 @@ def test_a_forward_and_backward_pass_does_not_import_the_compiler():
 
 def test_a_module_can_be_loaded_again():
     found = run(
-        "import importlib, torch, ibnn, ibnn.ops, ibnn.adjoint\n"
+        "import importlib, torch, ibnn, ibnn._core.ops, ibnn._core.adjoint\n"
         "y = torch.linspace(-1, 1, 64)\n"
         "before = ibnn.implicit_bias(y, -0.1)\n"
-        "importlib.reload(ibnn.ops)\n"
-        "importlib.reload(ibnn.adjoint)\n"
+        "importlib.reload(ibnn._core.ops)\n"
+        "importlib.reload(ibnn._core.adjoint)\n"
         "print(torch.equal(ibnn.implicit_bias(y, -0.1), before))"
     )
     assert found == "True"

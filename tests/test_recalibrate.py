@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from ibnn.convert import convert
+from ibnn.conversion.convert import convert
 from tests.small_net import Net
 
 

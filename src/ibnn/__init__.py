@@ -1,12 +1,12 @@
 """Implicit-bias neurons for PyTorch: units that listen to their neighbours, solved exactly."""
 
 from ibnn import solver
-from ibnn.convert import Conversion, conversion_report, convert, standard
+from ibnn._core.solution import ConvergenceError, ConvergenceWarning, Solution
+from ibnn.conversion.convert import Conversion, conversion_report, convert, standard
 from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.functional import energy, implicit_bias, residual, solve
-from ibnn.modules import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
+from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
 from ibnn.sigma import Sigma
-from ibnn.solution import ConvergenceError, ConvergenceWarning, Solution
 from ibnn.theory import uniqueness_threshold
 
 __version__ = "0.1.0"

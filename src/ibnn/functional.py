@@ -6,14 +6,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ibnn import method, ops
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn.adjoint import ImplicitSolve, LinearSolve, PairSum
+from ibnn._core import method, ops
+from ibnn._core.adjoint import ImplicitSolve, LinearSolve, PairSum
+from ibnn._core.rows import Rows
+from ibnn._core.solution import Solution, report
 from ibnn.coupling import Coupling, Uniform
-from ibnn.rows import Rows
 from ibnn.sigma import Sigma
-from ibnn.solution import Solution, report
 from ibnn.solver import Solver
 
 # accuracy of z where none is asked for: a few roundings above the best the dtype can do
@@ -147,7 +147,7 @@ def describe(
     y: Tensor,
     monitor: int = 0,
 ) -> str:
-    """Checks every choice that is not a tensor and writes them as one line (`ibnn.method`)."""
+    """Checks every choice that is not a tensor and writes them as one line (`method`)."""
     if not isinstance(coupling, Coupling):
         raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
     chosen, nonlinearity = solvers.resolve(solver), sigmas.resolve(sigma)

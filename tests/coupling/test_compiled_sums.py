@@ -4,12 +4,13 @@ import pytest
 import torch
 
 import ibnn
-from ibnn import kernelsum, sigma
+from ibnn import engine, sigma
 from ibnn.coupling.dense import DenseKernel
 from ibnn.coupling.window import WindowKernel
-from ibnn.kernelsum import native
+from ibnn.engine.native import calls as native
+from ibnn.engine.native import loader
 
-pytestmark = pytest.mark.skipif(not native.available(), reason="no C++ compiler")
+pytestmark = pytest.mark.skipif(not loader.available(), reason="no C++ compiler")
 
 # the units of a row and its window, also larger than the map or flat in one dim
 MAPS = [
@@ -28,7 +29,7 @@ ERROR = {torch.float32: 1e-6, torch.float64: 2e-15}
 
 def in_torch(monkeypatch, call):
     with monkeypatch.context() as patch:
-        patch.setattr(kernelsum, "compiled", lambda *_: False)
+        patch.setattr(engine, "compiled", lambda *_: False)
         return call()
 
 
@@ -89,7 +90,7 @@ def test_a_solve_with_a_window_uses_them(generator, monkeypatch):
     y = torch.randn(2, 6, 6, generator=generator)
     calls = []
     honest = native.window_sum
-    monkeypatch.setattr(kernelsum, "window_sum", lambda *a: calls.append(1) or honest(*a))
+    monkeypatch.setattr(engine, "window_sum", lambda *a: calls.append(1) or honest(*a))
     z = ibnn.implicit_bias(y, torch.tensor(-0.2), coupling=ibnn.Window((3, 3)))
     assert calls
     assert (

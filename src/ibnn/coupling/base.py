@@ -39,7 +39,7 @@ class Kernel:
 
     `P_n(z, a)_i = sum_k w_ik a_k s_n(z_k - z_i)`, with s_n the n-th derivative of sigma (-1: its
     primitive) and `a` None for ones. Plain numbers in, plain numbers out: gradients are built from
-    these sums in `ibnn.adjoint`. `units` is the shape of a row before it was flattened.
+    these sums in `ibnn._core.adjoint`. `units` is the shape of a row before it was flattened.
     """
 
     name: str

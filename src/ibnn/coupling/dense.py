@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from ibnn import kernelsum
+from ibnn import engine
 from ibnn.coupling.base import Coupling, Kernel, blocked_outer, blocked_sum
 from ibnn.sigma import Sigma
 
@@ -86,8 +86,8 @@ class DenseKernel(Kernel):
         sigma: Sigma,
         units: Sequence[int],
     ) -> Tensor:
-        if weight is not None and kernelsum.compiled(z, sigma, order):
-            return kernelsum.matrix_sum(z, a, weight, order, sigma.name)
+        if weight is not None and engine.compiled(z, sigma, order):
+            return engine.matrix_sum(z, a, weight, order, sigma.name)
         return blocked_sum(z, a, order, sigma, weight)
 
     def pair_outer(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from ibnn import kernelsum
+from ibnn import engine
 from ibnn.coupling.base import Coupling, Kernel, blocked_sum, count
 from ibnn.sigma import Sigma
 
@@ -46,8 +46,8 @@ class UniformKernel(Kernel):
         sigma: Sigma,
         units: Sequence[int],
     ) -> Tensor:
-        if kernelsum.offers(sigma, order):
-            return kernelsum.pair_sum(z, a, order, sigma.name)
+        if engine.offers(sigma, order):
+            return engine.pair_sum(z, a, order, sigma.name)
         return blocked_sum(z, a, order, sigma)
 
     def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> float:
@@ -57,7 +57,7 @@ class UniformKernel(Kernel):
         return 1.0
 
     def reduces(self, sigma: Sigma) -> bool:
-        return kernelsum.offers(sigma)
+        return engine.offers(sigma)
 
     def find_roots(
         self,
@@ -68,9 +68,9 @@ class UniformKernel(Kernel):
         resolution: float,
         sigma: Sigma,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return kernelsum.find_roots(y, strength, slope, atol, resolution, sigma.name)
+        return engine.find_roots(y, strength, slope, atol, resolution, sigma.name)
 
     def solve_jacobian(
         self, z: Tensor, g: Tensor, strength: Tensor, sigma: Sigma
     ) -> tuple[Tensor, Tensor, Tensor]:
-        return kernelsum.solve_jacobian(z, g, strength, sigma.name, True)
+        return engine.solve_jacobian(z, g, strength, sigma.name, True)

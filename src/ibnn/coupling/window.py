@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from ibnn import kernelsum
+from ibnn import engine
 from ibnn.coupling.base import Coupling, Kernel
 from ibnn.sigma import Sigma
 
@@ -118,8 +118,8 @@ class WindowKernel(Kernel):
         units: Sequence[int],
     ) -> Tensor:
         assert weight is not None
-        if kernelsum.compiled(z, sigma, order):
-            return kernelsum.window_sum(z, a, weight, order, sigma.name, units)
+        if engine.compiled(z, sigma, order):
+            return engine.window_sum(z, a, weight, order, sigma.name, units)
         maps = z.reshape(-1, *units)
         factors = None if a is None else a.reshape(maps.shape)
         at_zero = float(sigma.derivative(torch.zeros(1, dtype=torch.float64), order))

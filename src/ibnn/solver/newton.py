@@ -6,9 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ibnn._core.system import System
 from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
-from ibnn.system import System
 
 
 @dataclass(frozen=True)

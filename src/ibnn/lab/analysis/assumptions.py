@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ibnn._core.rows import Rows
 from ibnn.coupling import Uniform
 from ibnn.lab.analysis.preactivations import Layer
 from ibnn.lab.analysis.wording import share
-from ibnn.rows import Rows
 
 SMALL = 0.1  # what "much less than 1" is taken to mean
 MOST = 0.95  # what "all" is taken to mean

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ibnn import theory
-from ibnn.bias import BiasMixin
 from ibnn.lab.analysis.jacobian_norms import spectral_norms
 from ibnn.lab.models import UCN, Perceptron
+from ibnn.nn.layer import BiasMixin
 
 
 @dataclass(frozen=True)

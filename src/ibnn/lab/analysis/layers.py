@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from ibnn import theory
-from ibnn.bias import BiasMixin
 from ibnn.lab.analysis.operator import BiasOperator
 from ibnn.lab.analysis.section import DoesNotApply
+from ibnn.nn.layer import BiasMixin
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 import ibnn
-from ibnn import method, ops
+from ibnn._core import method, ops
+from ibnn._core.rows import Rows
 from ibnn.functional import describe
-from ibnn.rows import Rows
 
 DENSE_UNITS = 1024  # up to here a matrix of a row is made where one is asked for
 

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
+from ibnn._core.rows import Rows
 from ibnn.coupling import Coupling
 from ibnn.lab.analysis.layers import capture
-from ibnn.rows import Rows
 from ibnn.sigma import Sigma
 
 

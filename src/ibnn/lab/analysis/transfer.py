@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ibnn.bias import BiasMixin
+from ibnn.conversion.recalibrate import recalibrate_batch_norms
 from ibnn.lab import data
 from ibnn.lab.analysis.section import Progress, Section, Subject
 from ibnn.lab.analysis.transfer_figures import draw_accuracy, draw_margins
@@ -18,7 +18,7 @@ from ibnn.lab.analysis.transfer_margin import Task, margins, train, two_classes
 from ibnn.lab.experiments.experiment import Picture, Table
 from ibnn.lab.report.statistics import percent
 from ibnn.lab.training import validate
-from ibnn.recalibrate import recalibrate_batch_norms
+from ibnn.nn.layer import BiasMixin
 
 LAMS = (-0.6, -0.4, -0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.095)
 QUICK_LAMS = (-0.5, -0.1, 0.0, 0.05)

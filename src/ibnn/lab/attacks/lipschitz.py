@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ibnn
-from ibnn.bias import BiasMixin
 from ibnn.lab.models import UCN, Perceptron
 from ibnn.lab.models.ucn import Block
+from ibnn.nn.layer import BiasMixin
 from ibnn.theory import lipschitz_constant
 
 ELEMENTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Softplus, nn.Identity, nn.Dropout)

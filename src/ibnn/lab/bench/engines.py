@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import ModuleType
 
-from ibnn import kernelsum
-from ibnn.kernelsum import native, portable
+from ibnn import engine
+from ibnn.engine.native import calls as native
+from ibnn.engine.native import loader
+from ibnn.engine.portable import rows as portable
 
 NAMES = ("native", "portable")
 _MODULES: dict[str, ModuleType] = {"native": native, "portable": portable}
@@ -16,18 +18,18 @@ _MODULES: dict[str, ModuleType] = {"native": native, "portable": portable}
 
 def available(name: str) -> bool:
     """Whether this engine works here; asking compiles the native one, once."""
-    return name == "portable" or native.available()
+    return name == "portable" or loader.available()
 
 
 @contextmanager
 def using(name: str) -> Iterator[None]:
     """Every sum and solve inside the block is done by this engine."""
-    before = kernelsum._engine
-    kernelsum._engine = lambda tensor: _MODULES[name]
+    before = engine._engine
+    engine._engine = lambda tensor: _MODULES[name]
     try:
         yield
     finally:
-        kernelsum._engine = before
+        engine._engine = before
 
 
 def environment(name: str) -> dict[str, str]:

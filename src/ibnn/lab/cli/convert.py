@@ -62,8 +62,8 @@ def convert(
     else:
         made = converted(opened, lam, slope=slope, sigma=sigma, coupling=coupling)
     if recalibrate:
+        from ibnn.conversion.recalibrate import recalibrate_batch_norms
         from ibnn.lab import data as datasets
-        from ibnn.recalibrate import recalibrate_batch_norms
 
         dataset = datasets.load(opened.config.dataset, data)
         dtype = next(made.network.parameters()).dtype

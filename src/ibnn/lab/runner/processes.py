@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from ibnn.kernelsum import native
+from ibnn.engine.native import loader
 from ibnn.lab.runner.attempt import record
 from ibnn.lab.runner.engine import EngineError, Settings
 from ibnn.lab.runner.events import Emit, Event
@@ -33,7 +33,7 @@ class WorkerLostError(Exception):
 def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
     """Train all, `settings.workers` at a time; events are emitted from the calling thread."""
     if any(config.neuron == "implicit" for config in configs):
-        native.available()  # compiled once here, not by every worker at the same time
+        loader.available()  # compiled once here, not by every worker at the same time
     todo: queue.SimpleQueue[RunConfig] = queue.SimpleQueue()
     for config in configs:
         todo.put(config)

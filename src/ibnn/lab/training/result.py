@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from ibnn.kernelsum import native
+from ibnn.engine.native import loader
 from ibnn.lab.data import Dataset
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.environment import environment
@@ -72,6 +72,6 @@ def summarise(
             **environment(),
             "threads_used": list(threads),
             # Not asked for a standard network: the answer may take a compilation.
-            "compiled_engine": native.available() if config.neuron == "implicit" else None,
+            "compiled_engine": loader.available() if config.neuron == "implicit" else None,
         },
     )

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 from typing_extensions import Unpack
 
-from ibnn.bias import BiasChoices, BiasMixin
-from ibnn.conversion import Conversion, plan, why_nothing
-from ibnn.counterpart import add_bias, remove_bias
+from ibnn.conversion.layer_class import add_bias, remove_bias
+from ibnn.conversion.recalibrate import recalibrate_batch_norms
+from ibnn.conversion.report import Conversion, plan, why_nothing
 from ibnn.coupling import Coupling
-from ibnn.modules import ImplicitBias
-from ibnn.recalibrate import recalibrate_batch_norms
+from ibnn.nn.layer import BiasChoices, BiasMixin
+from ibnn.nn.layers import ImplicitBias
 
 Model = TypeVar("Model", bound=nn.Module)
 Choice = str | Iterable[str] | Callable[[str, nn.Module], bool]

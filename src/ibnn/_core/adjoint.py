@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ibnn import coupling, method, ops
+from ibnn import coupling
+from ibnn._core import method, ops
 
 
 def _row_sum(x: Tensor) -> Tensor:

@@ -5,8 +5,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum import layout as layouts
-from ibnn.kernelsum.grid_field import GridField
+from ibnn.engine.portable import layout as layouts
+from ibnn.engine.portable.grid_field import GridField
 
 MAX_REFINEMENTS = 8
 

@@ -7,7 +7,7 @@ of a over the stretch: differences of running sums, in float64 whatever the unit
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.unit_cg import UnitField
+from ibnn.engine.portable.unit_cg import UnitField
 
 
 class SortedField(UnitField):

@@ -6,9 +6,9 @@ With m units outside the window a sum costs O(m D); heavy tails and outliers lea
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum import layout as layouts
-from ibnn.kernelsum.grid_field import GridField
-from ibnn.kernelsum.unit_cg import UnitField
+from ibnn.engine.portable import layout as layouts
+from ibnn.engine.portable.grid_field import GridField
+from ibnn.engine.portable.unit_cg import UnitField
 from ibnn.sigma import lookup
 
 BLOCK = 1 << 20

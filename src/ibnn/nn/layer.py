@@ -7,12 +7,12 @@ import torch
 from torch import Tensor, nn
 
 from ibnn import solver as solvers
-from ibnn.bounds import keep_above, keep_below
+from ibnn._core.solution import LastSolve, Monitor
 from ibnn.coupling import Coupling, Uniform
 from ibnn.functional import describe, solve_described
+from ibnn.nn.bounds import keep_above, keep_below
 from ibnn.sigma import Sigma
 from ibnn.sigma import resolve as resolve_sigma
-from ibnn.solution import LastSolve, Monitor
 from ibnn.solver import Solver
 from ibnn.theory import uniqueness_threshold
 

@@ -4,7 +4,7 @@
 // smooth():  u(t) = sum_r w_r s'(Z_r - t), and its slope; after fields()
 // Node counts are padded to a multiple of 8 by nodes without weight. Points and weights must stay alive.
 #pragma once
-#include "dense_sums.h"
+#include "written_out_sums.h"
 #include "exponential_sums.h"
 
 namespace ibnn {

@@ -1,55 +1,19 @@
-"""The compiled CPU engine: built at first use with the system compiler, optional.
+"""The C functions of the compiled engine as Python ones.
 
-All functions work on scaled rows (slope 1): z + c G(z) = y, G(t) = (1/D) sum_k s(z_k - t),
-c = lam * slope. Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the directory of the
-compiled library, CXX the compiler.
+All work on scaled rows (slope 1): z + c G(z) = y, G(t) = (1/D) sum_k s(z_k - t), c = lam * slope.
 """
 
 import ctypes
-import functools
-import hashlib
-import logging
-import os
-import platform
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
-logger = logging.getLogger(__name__)
+from ibnn.engine.native import loader
 
 SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3}
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 DTYPES = frozenset(_SUFFIX)
-
-# No -ffast-math: in a shared library it would make the whole process flush denormals,
-# and NaN checks must stay.
-_FLAGS = [
-    "-std=c++17",
-    "-O3",
-    "-march=native",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=default",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fno-signed-zeros",
-    "-fassociative-math",
-    "-freciprocal-math",
-]
-
-
-class BuildError(RuntimeError):
-    """The library cannot be had on this machine; the message says why."""
-
-
-def available() -> bool:
-    """Whether the compiled engine can be used (built at the first call); one log line if not."""
-    return _library() is not None
 
 
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
@@ -153,9 +117,9 @@ def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
 
 def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
     """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
-    library = _library()
-    if library is None:
-        raise BuildError(
+    compiled = loader.library()
+    if compiled is None:
+        raise loader.BuildError(
             "the compiled engine is not available: see the log, or ask available() first"
         )
     inputs = tuple(None if t is None else t.detach().contiguous() for t in inputs)
@@ -173,87 +137,10 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
     arguments += [ctypes.c_long(y.shape[0]), ctypes.c_long(y.shape[1]), *numbers]
     arguments += [_pointer(t) for t in outputs]
     arguments.append(ctypes.c_int(torch.get_num_threads()))
-    code = getattr(library, f"ibnn_{name}_{_SUFFIX[y.dtype]}")(*arguments)
+    code = getattr(compiled, f"ibnn_{name}_{_SUFFIX[y.dtype]}")(*arguments)
     if code:
         raise RuntimeError(f"ibnn_{name} failed with code {code}: please report this as a bug")
 
 
 def _pointer(t: Tensor | None) -> ctypes.c_void_p:
     return ctypes.c_void_p(None if t is None else t.data_ptr())
-
-
-@functools.lru_cache(maxsize=1)
-def _library() -> ctypes.CDLL | None:
-    if os.environ.get("IBNN_NATIVE", "1") == "0":
-        logger.info("compiled engine switched off by IBNN_NATIVE=0; using the portable one")
-        return None
-    try:
-        return ctypes.CDLL(str(build()))
-    except (BuildError, OSError) as error:
-        logger.warning("compiled engine not available, using the portable one: %s", error)
-        return None
-
-
-def build(extra_flags: tuple[str, ...] = ()) -> Path:
-    """Path of the compiled library, built unless cached (`extra_flags`: -DIBNN_CHECKED)."""
-    compiler = _compiler()
-    flags = [*_FLAGS, *extra_flags]
-    threads = _openmp_flags()
-    target = _cache_dir() / f"engine-{_fingerprint(compiler, [*flags, *threads])}.so"
-    if not target.exists():
-        _compile(compiler, flags, threads, target)
-    return target
-
-
-def _compiler() -> str:
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and (path := shutil.which(name)):
-            return path
-    raise BuildError("no C++ compiler found (CXX, c++, g++, clang++)")
-
-
-def _openmp_flags() -> list[str]:
-    """Link to the very libgomp that torch has loaded: a second pool would fight with torch's."""
-    for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
-        return ["-fopenmp", str(path), f"-Wl,-rpath,{path.parent}"]
-    return []
-
-
-def _fingerprint(compiler: str, flags: list[str]) -> str:
-    here = Path(__file__).parent
-    parts = [path.read_bytes() for path in sorted([*here.glob("*.cpp"), *here.glob("*.h")])]
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
-    parts += [" ".join(flags).encode(), compiler.encode(), version, _cpu_flags().encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
-
-
-def _cpu_flags() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line for line in lines if line.startswith(("flags", "Features")))
-    except (OSError, StopIteration):
-        return platform.machine() + platform.processor()
-
-
-def _cache_dir() -> Path:
-    if "IBNN_CACHE" in os.environ:
-        return Path(os.environ["IBNN_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ibnn"
-
-
-def _compile(compiler: str, flags: list[str], threads: list[str], target: Path) -> None:
-    """Compile beside the target and rename: other processes never see half a file."""
-    source = Path(__file__).parent / "engine.cpp"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as work:
-            output = Path(work) / "engine.so"
-            command = [compiler, *flags, str(source), "-o", str(output), *threads]
-            result = subprocess.run(
-                command, capture_output=True, text=True, timeout=300, check=False
-            )
-            if result.returncode:
-                raise BuildError(f"{compiler} failed: {result.stderr.strip()[:300]}")
-            os.replace(output, target)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(str(error)) from error

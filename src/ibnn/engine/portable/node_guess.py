@@ -10,11 +10,11 @@ import math
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.grid import LongPlaces, Places, locate
-from ibnn.kernelsum.grid_field import GridField
-from ibnn.kernelsum.layout import MARGIN, Layout
-from ibnn.kernelsum.taps import IDENTITY, Taps
-from ibnn.kernelsum.unit_newton import newton
+from ibnn.engine.portable.grid import LongPlaces, Places, locate
+from ibnn.engine.portable.grid_field import GridField
+from ibnn.engine.portable.layout import MARGIN, Layout
+from ibnn.engine.portable.taps import IDENTITY, Taps
+from ibnn.engine.portable.unit_newton import newton
 
 ORDER = 4
 # nodes outside the units: support of the spline, and room for the tails of the quadrature

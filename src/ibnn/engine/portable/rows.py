@@ -9,16 +9,16 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum import layout as layouts
-from ibnn.kernelsum.direct import KEPT_UNITS, DirectField, direct_sum, rows_per_block
-from ibnn.kernelsum.equation import Field
-from ibnn.kernelsum.fine_field import FineField
-from ibnn.kernelsum.grid_field import GridField
-from ibnn.kernelsum.node_guess import NodeGuess
-from ibnn.kernelsum.sorted_sums import SortedField, sorted_sum
-from ibnn.kernelsum.unit_cg import UnitField
-from ibnn.kernelsum.unit_newton import descend, newton
-from ibnn.kernelsum.window import WindowField
+from ibnn.engine.portable import layout as layouts
+from ibnn.engine.portable.direct import KEPT_UNITS, DirectField, direct_sum, rows_per_block
+from ibnn.engine.portable.equation import Field
+from ibnn.engine.portable.fine_field import FineField
+from ibnn.engine.portable.grid_field import GridField
+from ibnn.engine.portable.node_guess import NodeGuess
+from ibnn.engine.portable.outliers import WindowField
+from ibnn.engine.portable.sorted_sums import SortedField, sorted_sum
+from ibnn.engine.portable.unit_cg import UnitField
+from ibnn.engine.portable.unit_newton import descend, newton
 from ibnn.sigma import lookup
 
 # rows this short are summed term by term

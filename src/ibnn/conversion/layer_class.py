@@ -15,8 +15,8 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
-from ibnn.bias import BiasMixin
-from ibnn.modules import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
+from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
 
 
 class _Followed(BiasMixin):
@@ -75,7 +75,7 @@ def obstacle(layer: nn.Module) -> str | None:
 
 
 def add_bias(layer: nn.Module, options: Mapping[str, Any]) -> None:
-    """Makes an affine layer implicit, in place; `options` are those of `ibnn.bias.BiasOptions`."""
+    """Makes an affine layer implicit, in place; `options` are those of `BiasOptions`."""
     like = next(t for t in chain(layer.parameters(), layer.buffers()) if t.is_floating_point())
     _change_class(layer, _implicit_class)
     assert isinstance(layer, BiasMixin)

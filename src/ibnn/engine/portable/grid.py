@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.splines import pieces_from_coefficients, weights_from_moments
+from ibnn.engine.portable.splines import pieces_from_coefficients, weights_from_moments
 
 
 class Places:

@@ -2,7 +2,7 @@
 #include <limits>
 #include <vector>
 
-#include "neighbours.h"
+#include "weighted_pairs.h"
 #include "node_solver.h"
 #include "tiny.h"
 #include "unit_newton.h"

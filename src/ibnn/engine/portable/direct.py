@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.unit_cg import UnitField
+from ibnn.engine.portable.unit_cg import UnitField
 from ibnn.sigma import Sigma
 
 # terms of one temporary: a few MB, so that it stays in the processor's cache

@@ -1,6 +1,6 @@
 """The opaque ops: a solve, a linear solve and two sums, as torch sees them.
 
-Rows of units in, rows of units out; real numbers only, no gradients (those are in `ibnn.adjoint`).
+Rows of units in, rows of units out; real numbers only, no gradients (those are in `adjoint`).
 They are opaque ops so that `torch.compile` and `torch.export` keep them whole.
 """
 
@@ -11,11 +11,12 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from ibnn import coupling, method, solution
-from ibnn.method import Method
-from ibnn.opaque import opaque
+from ibnn import coupling
+from ibnn._core import method, solution
+from ibnn._core.method import Method
+from ibnn._core.opaque import opaque
+from ibnn._core.system import RESOLUTION, System
 from ibnn.solver.linear import conjugate_gradients
-from ibnn.system import RESOLUTION, System
 
 P = ParamSpec("P")
 T = TypeVar("T")

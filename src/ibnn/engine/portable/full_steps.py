@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.equation import FieldAt, Rows, SmoothField
+from ibnn.engine.portable.equation import FieldAt, Rows, SmoothField
 
 # at least the largest second derivative of tanh (0.77), erf (0.76) and arctan (1.02)
 CURVATURE = 1.03

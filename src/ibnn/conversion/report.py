@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from ibnn.bias import BiasMixin
-from ibnn.counterpart import is_affine, obstacle
+from ibnn.conversion.layer_class import is_affine, obstacle
+from ibnn.nn.layer import BiasMixin
 
 # they multiply by weights of their own, or of their children, without calling a layer
 _OPAQUE: dict[type, str] = {

@@ -10,9 +10,11 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum import native, portable
-from ibnn.kernelsum.native import matrix_sum as matrix_sum
-from ibnn.kernelsum.native import window_sum as window_sum
+from ibnn.engine.native import calls as native
+from ibnn.engine.native import loader
+from ibnn.engine.native.calls import matrix_sum as matrix_sum
+from ibnn.engine.native.calls import window_sum as window_sum
+from ibnn.engine.portable import rows as portable
 from ibnn.sigma import Sigma
 
 _SIGMAS = ("tanh", "hardtanh", "arctan", "erf")
@@ -64,4 +66,4 @@ def solve_jacobian(
 
 
 def _engine(tensor: Tensor) -> ModuleType:
-    return native if tensor.device.type == "cpu" and native.available() else portable
+    return native if tensor.device.type == "cpu" and loader.available() else portable

@@ -12,10 +12,11 @@ import pytest
 import torch
 from scipy.special import erf
 
-from ibnn.kernelsum import native
+from ibnn.engine.native import calls as native
+from ibnn.engine.native import loader
 
 pytestmark = pytest.mark.skipif(
-    not native.available(), reason="no C++ compiler: the compiled engine cannot be built"
+    not loader.available(), reason="no C++ compiler: the compiled engine cannot be built"
 )
 
 SIGMAS = ("tanh", "hardtanh", "arctan", "erf")
@@ -263,9 +264,9 @@ def test_empty_inputs():
 NASTY = """
 import ctypes, itertools, sys
 import torch
-from ibnn.kernelsum import native
+from ibnn.engine.native import calls as native, loader
 library = ctypes.CDLL(sys.argv[1])
-native._library = lambda: library
+loader.library = lambda: library
 nan, inf = float("nan"), float("inf")
 special = [0.0, -0.0, nan, inf, -inf, 1e38, -1e38, 3e38, 1e-45, -1e-40, 1e-30, -1.0, 1e6, 1e20]
 for dtype in (torch.float32, torch.float64):
@@ -299,7 +300,7 @@ print("survived")
 
 def test_no_input_makes_it_leave_its_arrays():
     """A build with checked arrays meets NaN, inf, 1e38, denormals, huge strengths, tiny rows."""
-    library = native.build(("-O1", "-DIBNN_CHECKED"))
+    library = loader.build(("-O1", "-DIBNN_CHECKED"))
     result = subprocess.run(
         [sys.executable, "-c", NASTY, str(library)], capture_output=True, text=True, timeout=300
     )
@@ -308,15 +309,15 @@ def test_no_input_makes_it_leave_its_arrays():
 
 def test_the_check_itself_works():
     """The checked build reports an access outside an array, so the test above can fail."""
-    library = ctypes.CDLL(str(native.build(("-O1", "-DIBNN_CHECKED"))))
+    library = ctypes.CDLL(str(loader.build(("-O1", "-DIBNN_CHECKED"))))
     assert library.ibnn_index_outside() == 1
-    assert ctypes.CDLL(str(native.build())).ibnn_index_outside() == 0
+    assert ctypes.CDLL(str(loader.build())).ibnn_index_outside() == 0
 
 
 def test_it_runs_in_torchs_own_thread_pool():
     code = """
 import os, torch
-from ibnn.kernelsum import native
+from ibnn.engine.native import calls as native
 torch.set_num_threads(2)
 w = torch.randn(400, 400)
 for _ in range(20): w @ w
@@ -336,25 +337,25 @@ print(before, len(os.listdir("/proc/self/task")))
 
 
 def test_it_can_be_switched_off(monkeypatch, caplog):
-    native._library.cache_clear()
+    loader.library.cache_clear()
     monkeypatch.setenv("IBNN_NATIVE", "0")
     try:
         with caplog.at_level(logging.INFO):
-            assert not native.available()
-            assert not native.available()
+            assert not loader.available()
+            assert not loader.available()
         assert len(caplog.records) == 1
     finally:
-        native._library.cache_clear()
+        loader.library.cache_clear()
 
 
 def test_without_a_compiler_one_line_says_so(monkeypatch, caplog, tmp_path):
-    native._library.cache_clear()
+    loader.library.cache_clear()
     monkeypatch.setenv("IBNN_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", str(tmp_path))
     try:
-        assert not native.available()
+        assert not loader.available()
         assert len(caplog.records) == 1
         assert "no C++ compiler" in caplog.text
     finally:
-        native._library.cache_clear()
+        loader.library.cache_clear()

@@ -5,9 +5,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.grid import locate
-from ibnn.kernelsum.layout import Layout
-from ibnn.kernelsum.taps import IDENTITY, Taps
+from ibnn.engine.portable.grid import locate
+from ibnn.engine.portable.layout import Layout
+from ibnn.engine.portable.taps import IDENTITY, Taps
 
 MAX_PRODUCTS = 200
 

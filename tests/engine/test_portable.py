@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy.special import erf
 
-from ibnn.kernelsum import portable
+from ibnn.engine.portable import rows as portable
 
 SIGMAS = ["tanh", "hardtanh", "arctan", "erf"]
 SMOOTH = ["tanh", "arctan", "erf"]

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.equation import Field, FieldAt, Rows
-from ibnn.kernelsum.full_steps import full_steps
+from ibnn.engine.portable.equation import Field, FieldAt, Rows
+from ibnn.engine.portable.full_steps import full_steps
 
 MAX_STEPS = 60
 MAX_HALVINGS = 12

@@ -11,8 +11,8 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ibnn.kernelsum.layout import Layout
-from ibnn.kernelsum.splines import node_weights
+from ibnn.engine.portable.layout import Layout
+from ibnn.engine.portable.splines import node_weights
 from ibnn.sigma import lookup
 
 # above this many nodes a convolution is quicker than a matrix

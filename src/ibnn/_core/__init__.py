@@ -1,0 +1,1 @@
+"""What holds the parts together: rows, the system, the ops torch sees, and their gradients."""

@@ -1,0 +1,1 @@
+"""The portable engine: plain torch ops, on any device."""
