@@ -10,7 +10,7 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.data import catalogue
-from ibnn.lab.data.idx import IdxFile
+from ibnn.lab.data.formats.idx import IdxFile
 from ibnn.lab.data.source import Remote
 
 

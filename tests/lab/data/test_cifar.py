@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from ibnn.lab.data import DataError
-from ibnn.lab.data.cifar import CifarSource
+from ibnn.lab.data.formats.cifar import CifarSource
 from ibnn.lab.data.source import Remote
 
 ARCHIVE = "cifar-10-binary.tar.gz"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ibnn.lab.data import DataError
-from ibnn.lab.data.idx import IdxFile, IdxSource
+from ibnn.lab.data.formats.idx import IdxFile, IdxSource
 from ibnn.lab.data.source import Remote
 
 

@@ -1,5 +1,8 @@
 """A user's own .npz: one rule for its axes and values, and a clear word when it is broken."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -92,8 +95,10 @@ GOOD = bytes_of(10, 8, 6)
         ({"y_train": np.arange(6) - 1}, r"expected labels 0\.\.4, found -1 at example 0"),
         ({"y_test": np.arange(4)}, r"y_test: expected labels 0\.\.2, found 3 at example 3"),
         ({"classes": 2}, r"y_train: expected labels 0\.\.1, found 2"),
+        ({"classes": 2**40}, "1099511627776 classes, expected at most 65536"),
+        ({"y_train": np.arange(6) << 40}, "classes, expected at most 65536"),
         ({"classes": [1, 2]}, "expected classes to be one integer"),
-        ({"x_train": np.array([None] * 6)}, "not an .npz of plain arrays"),
+        ({"x_train": np.array([None] * 6)}, "x_train holds Python objects"),
     ],
 )
 def test_what_breaks_the_rule_is_refused(save, changes, message):
@@ -122,3 +127,55 @@ def test_truncated_and_foreign_files_are_refused(save, tmp_path):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(data.DataError, match=rf"put gone\.npz into {tmp_path}"):
         data.load(tmp_path / "gone.npz")
+
+
+def test_members_nobody_asked_for_are_not_unpacked(save):
+    """An array of 8 GB takes 8 MB packed: read with the rest it would fill the memory."""
+    path = save(GOOD[:6], GOOD[6:])
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("notes.npy", b"not even an array")
+    assert len(data.load(path).x_train) == 6
+
+
+def test_a_header_that_promises_more_than_there_is_is_refused_before_it_is_allocated(save):
+    path = save(GOOD[:6], None)
+    header = {"descr": "|u1", "fortran_order": False, "shape": (1 << 40, 8, 8)}
+    promise = io.BytesIO()
+    np.lib.format.write_array_header_1_0(promise, header)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("x_test.npy", promise.getvalue() + bytes(64))
+    with pytest.raises(data.DataError, match=r"x_test promises 70368744177664 bytes .* holds 64"):
+        data.load(path)
+
+
+def test_more_bytes_than_the_packing_can_give_are_refused(save):
+    """The directory of the archive is a claim like any other: here it was edited."""
+    path = save(GOOD[:6], None)
+    header = {"descr": "|u1", "fortran_order": False, "shape": (1 << 22, 8, 8)}
+    promise = io.BytesIO()
+    np.lib.format.write_array_header_1_0(promise, header)
+    size = len(promise.getvalue()) + (1 << 28)
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("x_test.npy", promise.getvalue() + bytes(64))
+    packed = bytearray(path.read_bytes())
+    at = packed.rindex(b"PK\x01\x02")  # the last entry of the directory
+    packed[at + 24 : at + 28] = size.to_bytes(4, "little")
+    path.write_bytes(packed)
+    with pytest.raises(data.DataError, match=f"x_test cannot hold {size} bytes"):
+        data.load(path)
+
+
+@pytest.mark.parametrize(
+    ("flag", "method", "message"),
+    [(0x1, 0, "x_train is encrypted"), (0x0, 93, "x_train is packed by method 93")],
+)
+def test_what_cannot_be_unpacked_is_one_clear_line(save, flag, method, message):
+    path = save(GOOD[:6], GOOD[6:])
+    packed = bytearray(path.read_bytes())
+    at = packed.index(b"PK\x01\x02")
+    packed[at + 8] |= flag
+    packed[at + 10] = method
+    path.write_bytes(packed)
+    with pytest.raises(data.DataError, match=message) as caught:
+        data.load(path)
+    assert "\n" not in str(caught.value)

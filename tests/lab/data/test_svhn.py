@@ -5,8 +5,8 @@ import pytest
 from scipy.io import savemat
 
 from ibnn.lab.data import DataError
+from ibnn.lab.data.formats.mat import SvhnSource, read_mat
 from ibnn.lab.data.source import Remote
-from ibnn.lab.data.svhn import SvhnSource, read_mat
 
 
 def images(count):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ibnn.lab.data.dataset import Dataset
+from ibnn.lab.data.dataset_defaults import Defaults
 from ibnn.lab.data.errors import DataError
 
 
@@ -26,10 +27,17 @@ class Remote:
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """A dataset by name: how it is found, fetched and read."""
+    """A dataset by name: how it is found, fetched and read, and what it is by default.
+
+    Args:
+        name: what it is asked for by.
+        about: one line of `ibnn data list`.
+        defaults: its network, attack strengths and sizes; None takes them from its image shape.
+    """
 
     name: str
     about: str
+    defaults: Defaults | None = field(default=None, kw_only=True)
 
     @abstractmethod
     def find(self, root: Path) -> list[Path] | None:
@@ -42,6 +50,10 @@ class Source(ABC):
     @abstractmethod
     def advice(self, root: Path) -> str:
         """What a person has to put where."""
+
+    def image_shape(self, files: Sequence[Path]) -> tuple[int, ...]:
+        """The shape of one example; a format that knows it without reading everything says so."""
+        return self.read(files).image_shape
 
     @property
     def remotes(self) -> tuple[Remote, ...]:

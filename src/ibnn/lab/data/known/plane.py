@@ -13,17 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ibnn.lab.data.dataset import Dataset, random_state
+from ibnn.lab.data.dataset_defaults import Defaults
 from ibnn.lab.data.errors import DataError
 from ibnn.lab.data.source import Source
 
 Points = NDArray[np.float64]
-
-ABOUT = {
-    "arrows": "an arrow inside an arrow-shaped ring, drawn on the fly",
-    "moons": "two interleaved half moons, drawn on the fly",
-    "circles": "two concentric circles, drawn on the fly",
-    "spirals": "two interleaved spirals, drawn on the fly",
-}
 
 
 @dataclass(frozen=True)
@@ -130,3 +124,14 @@ _CLASSES: dict[str, Callable[[int, int, RandomState], Points]] = {
     "circles": _circles,
     "spirals": _spirals,
 }
+
+_ABOUT = {
+    "arrows": "an arrow inside an arrow-shaped ring, drawn on the fly",
+    "moons": "two interleaved half moons, drawn on the fly",
+    "circles": "two concentric circles, drawn on the fly",
+    "spirals": "two interleaved spirals, drawn on the fly",
+}
+
+SOURCES = tuple(
+    PlaneSource(name, about, defaults=Defaults(image_shape=(2,))) for name, about in _ABOUT.items()
+)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from ibnn.lab import files as lab_files
 from ibnn.lab.data import download, verify
-from ibnn.lab.data.batch_pickle import read_batch_pickle
 from ibnn.lab.data.dataset import Dataset
 from ibnn.lab.data.errors import DataError, every
+from ibnn.lab.data.formats.batch_pickle import read_batch_pickle
 from ibnn.lab.data.source import Remote, Source
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.integer]]

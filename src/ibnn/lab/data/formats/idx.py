@@ -37,6 +37,13 @@ class IdxFile:
         return packed if packed.is_file() else unpacked if unpacked.is_file() else None
 
 
+def published(
+    places: Sequence[str], name: str, size: int, md5: str, content_md5: str | None
+) -> IdxFile:
+    """A file that is the same at several addresses."""
+    return IdxFile(Remote(tuple(f"{place}/{name}" for place in places), md5, size), content_md5)
+
+
 @dataclass(frozen=True)
 class IdxSource(Source):
     """Four idx files in one folder; the first of `folders` is where downloads go."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from ibnn.lab.data.dataset import Dataset, random_state
+from ibnn.lab.data.dataset_defaults import GRAY, CpuPreset
 from ibnn.lab.data.errors import DataError
 from ibnn.lab.data.source import Source
 
-_TEST_SHARE = 0.2
+_TEST_FRACTION = 0.2
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,7 @@ class DigitsSource(Source):
         random = random_state("digits", 0)
         for label in range(10):
             members = random.permutation(np.flatnonzero(labels == label))
-            test[members[: round(_TEST_SHARE * members.size)]] = True
+            test[members[: round(_TEST_FRACTION * members.size)]] = True
         return Dataset(
             self.name,
             torch.from_numpy(images[~test]),
@@ -52,3 +53,14 @@ class DigitsSource(Source):
             10,
             (1, 8, 8),
         )
+
+
+SOURCE = DigitsSource(
+    "digits",
+    "1,438 + 359 handwritten digits, 8 x 8, gray, from scikit-learn",
+    defaults=replace(
+        GRAY,
+        image_shape=(1, 8, 8),
+        cpu=CpuPreset(n_train=None, n_test=None, widths=(1, 2, 3, 4)),
+    ),
+)

@@ -1,0 +1,1 @@
+"""The datasets that come with the laboratory, one file each."""
