@@ -10,7 +10,7 @@ from ibnn.lab.attacks import FAB, PGD, Evaluation, Transfer, certify, evaluate
 from ibnn.lab.attacks.checks import CHECKS
 from ibnn.lab.attacks.evaluation_figure import draw, save
 from ibnn.lab.models import Perceptron
-from ibnn.lab.report import style
+from ibnn.lab.plotting import style
 from tests.lab.attacks.digits import EPS, images, trained
 
 LIGHT = "fgsm,pgd,fab,noise,transfer"

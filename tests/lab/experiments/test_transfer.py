@@ -18,7 +18,7 @@ from ibnn.lab.experiments.refit import pick_penalty, refit_head
 from ibnn.lab.experiments.transfer_readings import Transferred, kept
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report
-from ibnn.lab.report.statistics import Paired
+from ibnn.lab.stats import Paired
 
 SMOKE = Settings(preset="smoke", dataset="digits")
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from ibnn._core.rows import Rows
 from ibnn.coupling import Uniform
 from ibnn.lab.analysis.preactivations import Layer
-from ibnn.lab.analysis.wording import share
+from ibnn.lab.stats import percent_short
 
 SMALL = 0.1  # what "much less than 1" is taken to mean
 MOST = 0.95  # what "all" is taken to mean
@@ -36,11 +36,13 @@ def check(layer: Layer, generator: torch.Generator) -> list[Assumption]:
     uniform = isinstance(layer.coupling, Uniform)
     linear = layer.sigma.name == "hardtanh"
     return [
-        Assumption("ReLU in its linear range", f"{share(active)} of units active", active >= MOST),
+        Assumption(
+            "ReLU in its linear range", f"{percent_short(active)} of units active", active >= MOST
+        ),
         Assumption("|λ| p ≪ 1", f"{strength:.3g}", strength <= SMALL),
-        Assumption("F(y) ≈ y", f"moved by {share(moved)}", moved <= SMALL),
+        Assumption("F(y) ≈ y", f"moved by {percent_short(moved)}", moved <= SMALL),
         Assumption("sigma is piecewise linear", layer.sigma.name, linear),
-        Assumption("|yₖ - yᵢ| < 1/p", f"{share(near)} of pairs", near >= MOST),
+        Assumption("|yₖ - yᵢ| < 1/p", f"{percent_short(near)} of pairs", near >= MOST),
         Assumption("uniform weights", "uniform" if uniform else str(layer.coupling), uniform),
         Assumption("mean filter ≪ filters", f"{mean:.2g} of their norm", mean <= SMALL),
     ]

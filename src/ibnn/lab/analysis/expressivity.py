@@ -16,7 +16,7 @@ from ibnn.lab.analysis.first_order import emulate, expansion, exponent, remainde
 from ibnn.lab.analysis.preactivations import Layer, double, layers_of
 from ibnn.lab.analysis.regions import Plane, look
 from ibnn.lab.analysis.section import Progress, Section, Subject
-from ibnn.lab.experiments.experiment import Picture
+from ibnn.lab.results import Picture
 from ibnn.lab.training.seeds import generator
 
 SHARES = (0.003, 0.01, 0.03, 0.1, 0.3, 0.9)  # lam as shares of the threshold, both signs

@@ -13,8 +13,8 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
 from ibnn.lab.analysis.approximation import Error
-from ibnn.lab.experiments.region import EDGE
-from ibnn.lab.report import style
+from ibnn.lab.plotting import style
+from ibnn.lab.stats.region import EDGE
 
 WAYS = {
     "standard": ("standard", style.STANDARD, "-"),

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ibnn.lab.analysis.approximation import Error
-from ibnn.lab.analysis.wording import counted, share
-from ibnn.lab.experiments.experiment import Table
+from ibnn.lab.results import Table
+from ibnn.lab.stats import counted, percent_short
 
 
 def about_layers(curves: Sequence[Any], emulations: Sequence[Any]) -> list[str]:
@@ -87,14 +87,14 @@ def table_of_maps(maps: dict[str, Any]) -> Table:
     """One line per network."""
     rows = []
     for name, seen in maps["slices"].items():
-        curved = seen.curved_share(maps["label"])
+        curved = seen.curved_fraction(maps["label"])
         rows.append(
             [
                 name,
                 "-" if seen.regions is None else f"{seen.regions:,}",
-                share(float((seen.bending > 0).mean())),
+                percent_short(float((seen.bending > 0).mean())),
                 f"{float(np.median(seen.bending)):.3g}",
-                "no boundary here" if curved is None else share(curved),
+                "no boundary here" if curved is None else percent_short(curved),
             ]
         )
     columns = (

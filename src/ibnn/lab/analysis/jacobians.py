@@ -21,7 +21,7 @@ from ibnn.lab.analysis.lanczos import extreme_eigenvalues
 from ibnn.lab.analysis.layers import LayerState, capture
 from ibnn.lab.analysis.operator import DENSE_UNITS, BiasOperator
 from ibnn.lab.analysis.section import Progress, Section, Subject
-from ibnn.lab.experiments.experiment import Picture
+from ibnn.lab.results import Picture
 
 BATCH = 64
 SPECTRUM_ROWS = 12

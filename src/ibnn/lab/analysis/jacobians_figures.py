@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from torch import Tensor
 
 from ibnn.lab.analysis.jacobian_ratios import ALONE, NETWORK, OWN_MASKS, SAME_MASK, Ratios
-from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, STANDARD, figure, greens
+from ibnn.lab.plotting.style import IMPLICIT, INK, OTHER, QUIET, STANDARD, figure, greens
 
 _SHORT = {
     ALONE: "F alone",

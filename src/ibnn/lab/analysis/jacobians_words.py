@@ -18,8 +18,8 @@ from ibnn.lab.analysis.jacobian_ratios import (
     Ratios,
     firmness,
 )
-from ibnn.lab.experiments.experiment import Table
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.results import Table
+from ibnn.lab.stats import percent
 
 if TYPE_CHECKING:
     from ibnn.lab.analysis.layers import LayerState

@@ -18,7 +18,7 @@ from ibnn.lab.analysis.noise import Memory, memory
 from ibnn.lab.analysis.one_hidden import OneHidden, train, two_classes
 from ibnn.lab.analysis.preactivations import layers_of
 from ibnn.lab.analysis.section import Progress, Section, Subject
-from ibnn.lab.experiments.experiment import Picture
+from ibnn.lab.results import Picture
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.seeds import generator
 

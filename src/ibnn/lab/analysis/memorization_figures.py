@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ibnn.lab.analysis.curvature import linear_law, paper_law, resolvent_law
 from ibnn.lab.analysis.law import Ratio
-from ibnn.lab.report import style
+from ibnn.lab.plotting import style
 
 GAP = 1.25  # from one image to the next, in widths
 

@@ -9,9 +9,8 @@ from ibnn.lab.analysis.assumptions import Assumption
 from ibnn.lab.analysis.curvature import linear_law, paper_law, resolvent_law
 from ibnn.lab.analysis.law import STRENGTHS, Ratio
 from ibnn.lab.analysis.noise import SHARE, UNITS, Memory
-from ibnn.lab.analysis.wording import counted, share, short
-from ibnn.lab.experiments.experiment import Table
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.results import Table
+from ibnn.lab.stats import counted, percent, percent_short, short
 
 if TYPE_CHECKING:
     from ibnn.lab.analysis.memorization import Curvatures
@@ -40,9 +39,10 @@ def about_network(seen: Curvatures, held: Sequence[Assumption], strength: float)
         f"On this network (lam p = {strength:.3g} in its first layer) the curvature is "
         f"{middle:.3g} times its twin's (median over {counted(len(ratio), 'example')}; the laws "
         f"say {short(paper_law(strength))}, {short(resolvent_law(strength))} and "
-        f"{short(linear_law(strength))}) and smaller for {share(less)} of them; both rank examples "
-        f"with a correlation of {seen.rank_correlation():.2f}. The twin has the same weights and "
-        "was not trained anew: where it errs, its loss is steep for that reason alone.",
+        f"{short(linear_law(strength))}) and smaller for {percent_short(less)} of them; both "
+        f"rank examples with a correlation of {seen.rank_correlation():.2f}. The twin has the "
+        "same weights and was not trained anew: where it errs, its loss is steep for that "
+        "reason alone.",
         "Assumptions that do not hold here: " + ("; ".join(broken) if broken else "none") + ".",
     ]
 
@@ -57,7 +57,7 @@ def about_memories(learnt: Sequence[Memory], examples: int, steps: int) -> list[
 
     return [
         f"One hidden layer of {UNITS} units, trained on {examples} examples of which "
-        f"{share(SHARE)} carry a wrong label ({steps} steps), gives back "
+        f"{percent_short(SHARE)} carry a wrong label ({steps} steps), gives back "
         f"{percent(mean(standard, 'memorised'))} of the wrong labels (standard) and "
         f"{percent(mean(implicit, 'memorised'))} (implicit); curvature finds them with an area "
         f"under the ROC curve of {mean(standard, 'area'):.2f} and {mean(implicit, 'area'):.2f} "
@@ -112,4 +112,6 @@ def table_of_memories(learnt: Sequence[Memory]) -> Table:
         "mean curvature",
         "area under ROC",
     )
-    return Table(f"Trained with {share(SHARE)} wrong labels, one hidden layer", columns, rows)
+    return Table(
+        f"Trained with {percent_short(SHARE)} wrong labels, one hidden layer", columns, rows
+    )

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from ibnn.lab.experiments.region import EDGE, curved_share
+from ibnn.lab.stats.region import EDGE, curved_fraction
 
 _RELU = {torch.relu, torch.relu_, torch.nn.functional.relu, Tensor.relu, Tensor.relu_}
 BATCH = 512
@@ -81,9 +81,9 @@ class Slice:
         others = np.delete(self.logits, label, axis=-1)
         return self.logits[..., label] - others.max(-1)
 
-    def curved_share(self, label: int) -> float | None:
+    def curved_fraction(self, label: int) -> float | None:
         """Share of the length of that class's boundary that bends."""
-        return curved_share(self.margin(label))
+        return curved_fraction(self.margin(label))
 
 
 def look(network: nn.Module, plane: Plane, label: int, side: int = 101, coarse: int = 31) -> Slice:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from ibnn.lab.data import Dataset
-    from ibnn.lab.experiments.experiment import Picture, Table
+    from ibnn.lab.results import Picture, Table
 
 # progress(done, total, what): called as often as an analysis likes; it never slows it down
 Progress = Callable[[int, int, str], None]

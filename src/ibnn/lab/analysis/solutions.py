@@ -15,7 +15,7 @@ from ibnn.lab.analysis.solutions_certificate import certify
 from ibnn.lab.analysis.solutions_figures import draw_certificates, draw_paths
 from ibnn.lab.analysis.solutions_find import Solutions, find_solutions
 from ibnn.lab.analysis.solutions_paths import follow_paths
-from ibnn.lab.experiments.experiment import Picture
+from ibnn.lab.results import Picture
 from ibnn.lab.training.seeds import generator
 
 SHARES = (0.5, 0.95, 1.1, 1.25, 1.5, 2.0, 2.5, 3.0)

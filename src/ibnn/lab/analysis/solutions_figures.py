@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from ibnn.lab.analysis.solutions_paths import Path, Paths
-from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, figure
+from ibnn.lab.plotting.style import IMPLICIT, INK, OTHER, QUIET, figure
 
 
 def draw_certificates(rows: Sequence[Mapping[str, Any]]) -> Figure:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ibnn import theory
-from ibnn.lab.experiments.experiment import Table
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.results import Table
+from ibnn.lab.stats import percent
 
 if TYPE_CHECKING:
     from ibnn.lab.analysis.layers import LayerState

@@ -17,8 +17,8 @@ from ibnn.lab.analysis.stealth_attack import ATTACKS, Plan
 from ibnn.lab.analysis.stealth_figures import draw
 from ibnn.lab.analysis.stealth_outcome import Outcome, Owner
 from ibnn.lab.analysis.unseen import TOLERANCE
-from ibnn.lab.analysis.wording import share
-from ibnn.lab.experiments.experiment import Picture
+from ibnn.lab.results import Picture
+from ibnn.lab.stats import percent_short
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ def section(subject: Subject, progress: Progress) -> Section | None:
                 draw(shown, TOLERANCE),
                 f"One neuron is added to a network of {shown[0].units} hidden units so that a "
                 "trigger changes class. Left: chance that the owner sees no score of the "
-                f"verification set move by more than {share(TOLERANCE)} of the attack's gain. "
-                "Right: share of attacks of which nothing is seen in the whole pool, against the "
-                "owner's tolerance; thin vertical lines: the bounds while the added neuron is "
-                f"silent; dotted: {share(TOLERANCE)}.",
+                f"verification set move by more than {percent_short(TOLERANCE)} of the attack's "
+                "gain. Right: share of attacks of which nothing is seen in the whole pool, against "
+                "the owner's tolerance; thin vertical lines: the bounds while the added neuron is "
+                f"silent; dotted: {percent_short(TOLERANCE)}.",
             )
         ],
         [words.table(outcomes)],

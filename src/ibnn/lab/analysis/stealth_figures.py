@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from ibnn.lab.analysis.unseen import counts
-from ibnn.lab.analysis.wording import share
-from ibnn.lab.report import style
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import percent_short
 
 if TYPE_CHECKING:
     from ibnn.lab.analysis.stealth_outcome import Outcome
@@ -42,7 +42,7 @@ def draw(outcomes: Sequence[Outcome], tolerance: float) -> Figure:
         if outcome.attack == "optimised" and outcome.bound:
             right.axvline(outcome.bound, color=_colour(outcome), lw=0.8)
     left.set_xscale("log")
-    left.set_title(f"Unseen at {share(tolerance)} of the gain")
+    left.set_title(f"Unseen at {percent_short(tolerance)} of the gain")
     left.set_xlabel("verification examples")
     left.set_ylabel("attacks that stay unseen, %")
     left.set_ylim(-4, 104)

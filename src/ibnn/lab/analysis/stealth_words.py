@@ -7,8 +7,8 @@ from statistics import fmean, median
 from typing import TYPE_CHECKING, Any
 
 from ibnn.lab.analysis.unseen import TOLERANCE, counts, expected_largest
-from ibnn.lab.analysis.wording import share
-from ibnn.lab.experiments.experiment import Table
+from ibnn.lab.results import Table
+from ibnn.lab.stats import percent_short
 
 if TYPE_CHECKING:
     from ibnn.lab.analysis.stealth import Budget
@@ -27,18 +27,18 @@ def about(shown: Sequence[Outcome], budget: Budget) -> list[str]:
     implicit = [o for o in best if o.lam is not None]
 
     def told(outcomes: Sequence[Outcome], what: Callable[[Outcome], float]) -> str:
-        return ", ".join(f"{share(what(o))} ({o.weights})" for o in outcomes)
+        return ", ".join(f"{percent_short(what(o))} ({o.weights})" for o in outcomes)
 
     return [
         f"{budget.triggers} triggers on networks of {best[0].units} hidden units, standard or "
-        f"implicit with lam = {implicit[0].lam:.3g}, which get {share(best[0].accuracy)} and "
-        f"{share(implicit[0].accuracy)} of their training images right. The attacker has "
-        f"{budget.sample} training images and {budget.steps} gradient steps, the owner {pool} test "
-        "images, the same for every network. Between the D + 1 units of the attacked network the "
-        "weight is 1/D, as the paper writes, or 1/(D+1).",
-        f"One added neuron flips its trigger and stays within {share(TOLERANCE)} of its gain on "
-        f"all {pool} verification images in {told(best, lambda o: o.unseen(pool))} of the cases: "
-        f"{_verdict([o.unseen(pool) for o in best])}.",
+        f"implicit with lam = {implicit[0].lam:.3g}, which get {percent_short(best[0].accuracy)} "
+        f"and {percent_short(implicit[0].accuracy)} of their training images right. The attacker "
+        f"has {budget.sample} training images and {budget.steps} gradient steps, the owner {pool} "
+        "test images, the same for every network. Between the D + 1 units of the attacked network "
+        "the weight is 1/D, as the paper writes, or 1/(D+1).",
+        f"One added neuron flips its trigger and stays within {percent_short(TOLERANCE)} of its "
+        f"gain on all {pool} verification images in {told(best, lambda o: o.unseen(pool))} of the "
+        f"cases: {_verdict([o.unseen(pool) for o in best])}.",
         "The neuron without a threshold, on which the paper rests its argument, changes scores of "
         f"the verification set by up to {told(plain, lambda o: median(o.largest))} of the gain "
         "(median over triggers): it would be no stealth attack on a standard network either.",
@@ -58,8 +58,8 @@ def unlearnt(outcomes: Sequence[Outcome]) -> list[str]:
         if o.accuracy < LEARNT
     }
     return [
-        f"The {name} network of {units} units did not learn its task ({share(accuracy)} of its "
-        "training images right): its lines in the table mean nothing."
+        f"The {name} network of {units} units did not learn its task ({percent_short(accuracy)} of "
+        "its training images right): its lines in the table mean nothing."
         for (units, name), accuracy in failed.items()
     ]
 
@@ -80,13 +80,13 @@ def table(outcomes: Sequence[Outcome]) -> Table:
             str(o.units),
             o.weights,
             o.attack + ("" if o.length == 1 else f", {o.length:g}x filter"),
-            share(float(o.flipped.double().mean())),
-            share(median(o.largest)),
-            share(max(o.largest)),
-            share(o.leak),
-            share(o.bound),
-            share(o.unseen(o.changes.shape[1])),
-            share(o.relabelled),
+            percent_short(float(o.flipped.double().mean())),
+            percent_short(median(o.largest)),
+            percent_short(max(o.largest)),
+            percent_short(o.leak),
+            percent_short(o.bound),
+            percent_short(o.unseen(o.changes.shape[1])),
+            percent_short(o.relabelled),
         ]
         for o in outcomes
     ]

@@ -15,8 +15,8 @@ from ibnn.lab import data
 from ibnn.lab.analysis.section import Progress, Section, Subject
 from ibnn.lab.analysis.transfer_figures import draw_accuracy, draw_margins
 from ibnn.lab.analysis.transfer_margin import Task, margins, train, two_classes
-from ibnn.lab.experiments.experiment import Picture, Table
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.results import Picture, Table
+from ibnn.lab.stats import percent
 from ibnn.lab.training import validate
 from ibnn.nn.layer import BiasMixin
 

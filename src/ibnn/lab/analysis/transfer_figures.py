@@ -7,7 +7,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from ibnn.lab.report.style import IMPLICIT, INK, OTHER, QUIET, STANDARD, figure
+from ibnn.lab.plotting.style import IMPLICIT, INK, OTHER, QUIET, STANDARD, figure
 
 
 def draw_margins(tasks: Mapping[str, Sequence[Mapping[str, Any]]]) -> Figure:

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ibnn.lab import files
 from ibnn.lab.attacks.evaluation import Evaluation
-from ibnn.lab.report import style
+from ibnn.lab.plotting import style
 
 
 def save(evaluation: Evaluation, folder: str | os.PathLike[str]) -> list[Path]:

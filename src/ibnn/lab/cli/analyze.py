@@ -54,8 +54,8 @@ def analyze(
     from ibnn.lab.analysis.run import analyse, chosen_sections, subject_of
     from ibnn.lab.cli.convert import converted
     from ibnn.lab.models import implicit_layers
+    from ibnn.lab.plotting.style import style
     from ibnn.lab.report.analysis import write_analysis
-    from ibnn.lab.report.style import style
     from ibnn.lab.training import environment, open_network
 
     names = chosen_sections(None if sections is None else sections.split(","))

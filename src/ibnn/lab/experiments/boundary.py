@@ -10,15 +10,9 @@ from typing import Any, ClassVar
 from ibnn.lab.experiments import boundary_words as words
 from ibnn.lab.experiments.boundary_figures import draw_boundaries, draw_every_network, draw_seeds
 from ibnn.lab.experiments.energy_figure import draw_energy
-from ibnn.lab.experiments.experiment import (
-    Experiment,
-    Findings,
-    Picture,
-    Preset,
-    Run,
-    Settings,
-)
-from ibnn.lab.experiments.region import curved_share, logits_on_grid, pack, solidity
+from ibnn.lab.experiments.experiment import Experiment, Preset, Run, Settings
+from ibnn.lab.results import Findings, Picture
+from ibnn.lab.stats.region import curved_fraction, logits_on_grid, pack, solidity
 from ibnn.lab.training import Result, RunConfig
 
 LAMBDAS = (-1.0, -0.5, -0.2, -0.05, 0.05)
@@ -107,7 +101,7 @@ class Boundary(Experiment):
         values = logits_on_grid(run.network(), MEASURED_SIDE)
         return {
             "solidity": solidity(values > 0),
-            "curved_share": curved_share(values),
+            "curved_share": curved_fraction(values),
             "inside": pack(values > 0),
         }
 

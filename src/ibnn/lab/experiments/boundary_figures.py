@@ -14,9 +14,9 @@ from matplotlib.lines import Line2D
 
 from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.experiments.region import EDGE, logits_on_grid, unpack
-from ibnn.lab.report import style
-from ibnn.lab.report.statistics import median_run, percent
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import percent
+from ibnn.lab.stats.region import EDGE, logits_on_grid, unpack
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.boundary import Condition
@@ -61,6 +61,12 @@ def _boundary(axes: Axes, runs: Sequence[Run], label: str, colour: str, width: f
         axes.contour(axis, axis, values, levels=[0.0], colors=[colour], linewidths=width)
     text = f"{label}: {percent(drawn.result.accuracy)}"
     return Line2D([], [], color=colour, linewidth=width, label=text)
+
+
+def median_run(runs: Sequence[Run]) -> Run:
+    """The run with the median accuracy; the lower one of the two in the middle."""
+    ordered = sorted(runs, key=lambda run: (run.result.accuracy, run.config.seed))
+    return ordered[(len(ordered) - 1) // 2]
 
 
 def draw_every_network(groups: Groups) -> Figure:

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ibnn.lab.experiments.experiment import Claim, Preset, Run, Table
-from ibnn.lab.report.statistics import Paired, decide, paired, percent, spread
+from ibnn.lab.experiments.experiment import Preset, Run
+from ibnn.lab.results import Claim, Table
+from ibnn.lab.stats import Paired, decide, paired, percent, spread
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.boundary import Condition

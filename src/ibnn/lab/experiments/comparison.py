@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ibnn.lab.report.bands import Band, band, median_curve, needed_for_common_best, reaches
-from ibnn.lab.report.statistics import Paired, paired
+from ibnn.lab.stats import Band, Paired, band, median_curve, needed_for_common_best, paired, reaches
 
 Curves = Mapping[int, Sequence[float]]  # by seed; nan where a run is missing
 

@@ -13,9 +13,8 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
 from ibnn.lab.experiments.comparison import Comparison, Curves, Match
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.report import style
-from ibnn.lab.report.bands import band
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import band, percent
 
 BAND = 0.9
 WIDTH = 6.4

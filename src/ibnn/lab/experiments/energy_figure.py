@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 import ibnn
-from ibnn.lab.report import style
+from ibnn.lab.plotting import style
 
 UNITS = 100
 LAMBDAS = (-1.0, -0.2, 0.05)

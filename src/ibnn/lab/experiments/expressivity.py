@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from ibnn.lab.experiments import comparison_words as words
 from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
-from ibnn.lab.experiments.experiment import Answer, Claim, Findings, Picture, Run, Settings
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.sweep import Point, Sweep
-from ibnn.lab.report.statistics import decide
+from ibnn.lab.results import Answer, Claim, Findings, Picture
+from ibnn.lab.stats import decide
 from ibnn.lab.training import RunConfig
 
 

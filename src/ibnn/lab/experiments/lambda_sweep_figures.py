@@ -15,8 +15,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ibnn.lab.experiments.sweep_cells import COLUMNS, FIXED, NEGATIVE, Cell
 from ibnn.lab.experiments.swept import Swept
-from ibnn.lab.report import style
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import percent
 
 WIDEST = 3.0  # points of accuracy at which colours end, so that a collapsed cell hides no other
 NARROWEST = 1.0

@@ -7,7 +7,7 @@ from statistics import median
 from typing import Any
 
 from ibnn.lab.experiments.comparison_words import NOT_YET, difference, run_row
-from ibnn.lab.experiments.experiment import Claim, Preset, Run, Settings, Table
+from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import HELD_OUT
 from ibnn.lab.experiments.sweep_cells import (
@@ -20,7 +20,8 @@ from ibnn.lab.experiments.sweep_cells import (
     Cell,
 )
 from ibnn.lab.experiments.swept import Swept
-from ibnn.lab.report.statistics import Paired, decide, percent
+from ibnn.lab.results import Claim, Table
+from ibnn.lab.stats import Paired, decide, percent
 
 MAP = (
     "Best accuracy on held-out training data, median over seeds, and below it the gain over the "

@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from ibnn.lab.experiments import comparison_words as words
 from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
-from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS
 from ibnn.lab.experiments.sweep import Point, Sweep
-from ibnn.lab.report.bands import running_mean
-from ibnn.lab.report.statistics import decide, percent
+from ibnn.lab.results import Claim, Findings, Picture
+from ibnn.lab.stats import decide, percent, running_mean
 from ibnn.lab.training import RunConfig
 
 SMOOTHED = 3  # epochs of the running mean

@@ -8,10 +8,10 @@ from statistics import fmean, median
 from ibnn.lab.experiments import comparison_words as words
 from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
-from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings, Table
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.sweep import Point, Sweep, readings
-from ibnn.lab.report.bands import running_mean
-from ibnn.lab.report.statistics import Paired, decide, paired
+from ibnn.lab.results import Claim, Findings, Picture, Table
+from ibnn.lab.stats import Paired, decide, paired, running_mean
 from ibnn.lab.training import RunConfig
 
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from ibnn.lab.attacks import PGD, Attack, Transfer
 from ibnn.lab.experiments import comparison_words as words
-from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings, Table
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.lam_modes import Learnt
 from ibnn.lab.experiments.robustness import (
     LEARNT,
@@ -25,8 +25,9 @@ from ibnn.lab.experiments.robustness import (
     randomness,
     whole_range,
 )
-from ibnn.lab.report import style
-from ibnn.lab.report.statistics import Paired, decide, paired, percent
+from ibnn.lab.plotting import style
+from ibnn.lab.results import Claim, Findings, Picture, Table
+from ibnn.lab.stats import Paired, decide, paired, percent
 
 LARGEST = {"fashion-mnist": 0.1, "mnist": 0.1, "digits": 0.1}  # of eps; 0.03 elsewhere
 SIZES = 8  # of eps, beside 0

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from ibnn.lab.attacks import Pixle
 from ibnn.lab.experiments import comparison_words as words
-from ibnn.lab.experiments.experiment import Claim, Findings, Picture, Run, Settings, Table
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.lam_modes import Learnt
 from ibnn.lab.experiments.pgd import COLOURS
 from ibnn.lab.experiments.robustness import (
@@ -24,8 +24,9 @@ from ibnn.lab.experiments.robustness import (
     randomness,
     whole_range,
 )
-from ibnn.lab.report import style
-from ibnn.lab.report.statistics import decide, paired, percent
+from ibnn.lab.plotting import style
+from ibnn.lab.results import Claim, Findings, Picture, Table
+from ibnn.lab.stats import decide, paired, percent
 
 Groups = Mapping[str, Mapping[int, Run]]
 

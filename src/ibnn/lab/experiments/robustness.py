@@ -10,8 +10,7 @@ from torch import Tensor
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS, ImageExperiment
 from ibnn.lab.experiments.lam_modes import fixed
-from ibnn.lab.report.bands import Band, band
-from ibnn.lab.report.statistics import percent
+from ibnn.lab.stats import Band, band, percent
 from ibnn.lab.training import Result, RunConfig
 from ibnn.lab.training.seeds import generator
 

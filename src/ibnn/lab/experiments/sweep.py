@@ -11,7 +11,7 @@ from ibnn.lab.experiments.comparison import Comparison
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import LamMode, lam_mode
-from ibnn.lab.report.statistics import Paired, paired
+from ibnn.lab.stats import Paired, paired
 from ibnn.lab.training import Result, RunConfig
 
 Reading = Callable[[Run], float]

@@ -9,7 +9,7 @@ from statistics import median
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.sweep import readings
 from ibnn.lab.experiments.sweep_cells import Cell
-from ibnn.lab.report.statistics import Paired, paired
+from ibnn.lab.stats import Paired, paired
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ibnn.lab.experiments import transfer_words as words
 from ibnn.lab.experiments.conversions import LAMBDAS, conversions
-from ibnn.lab.experiments.experiment import Findings, Picture, Run, Settings
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.learning_speed import LearningSpeed
 from ibnn.lab.experiments.margin import margin_curve
@@ -16,6 +16,7 @@ from ibnn.lab.experiments.transfer_figures import draw_conversions, draw_margins
 from ibnn.lab.experiments.transfer_readings import Transferred
 from ibnn.lab.experiments.transfer_tables import rows, tables
 from ibnn.lab.models import UCN
+from ibnn.lab.results import Findings, Picture
 from ibnn.lab.training import Result, RunConfig
 
 

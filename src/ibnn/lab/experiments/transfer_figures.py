@@ -12,8 +12,8 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from ibnn.lab.experiments.comparison_figures import BAND, WIDTH
 from ibnn.lab.experiments.conversions import LAMBDAS, OLD, RECALIBRATED, REFITTED
 from ibnn.lab.experiments.transfer_readings import Reading, Transferred
-from ibnn.lab.report import style
-from ibnn.lab.report.bands import band
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import band
 
 _MARKS = {OLD: ("o", "-"), RECALIBRATED: ("s", "--"), REFITTED: ("^", "-.")}
 _LINEAR = 0.02  # lam is drawn to a linear scale up to here, then to a logarithmic one

@@ -7,8 +7,9 @@ from statistics import fmean, median
 from typing import Any, Literal
 
 from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED
-from ibnn.lab.experiments.experiment import Answer, Run
-from ibnn.lab.report.statistics import FEWEST_PAIRS, Paired, paired
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.results import Answer
+from ibnn.lab.stats import FEWEST_PAIRS, Paired, paired
 
 Reading = Literal["accuracy", "attacked"]
 HEADS = ("margin_old_head", "margin_refitted")

@@ -7,9 +7,10 @@ from statistics import median
 from typing import Any
 
 from ibnn.lab.experiments.conversions import LAMBDAS, WAYS
-from ibnn.lab.experiments.experiment import Run, Table
+from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.transfer_readings import HEADS, Reading, Transferred
-from ibnn.lab.report.statistics import Paired, percent
+from ibnn.lab.results import Table
+from ibnn.lab.stats import Paired, percent
 
 
 def tables(found: Transferred) -> list[Table]:

@@ -15,12 +15,13 @@ from ibnn.lab.experiments.conversions import (
     SLOPE,
     WAYS,
 )
-from ibnn.lab.experiments.experiment import Claim, Run, Settings
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.margin import STEPS, UNITS
 from ibnn.lab.experiments.refit import PENALTIES
 from ibnn.lab.experiments.transfer_readings import KEPT, Transferred, kept
-from ibnn.lab.report.statistics import decide
+from ibnn.lab.results import Claim
+from ibnn.lab.stats import decide
 
 SMALL = (-0.02, 0.02)
 WEAK, STRONG = -0.05, -1.0

@@ -10,8 +10,8 @@ from typing import Any
 import ibnn
 from ibnn.lab import files
 from ibnn.lab.analysis.run import Analysis
+from ibnn.lab.plotting.style import style
 from ibnn.lab.report.output import csv_text, embedded, image_bytes, template
-from ibnn.lab.report.style import style
 
 PAGE, NUMBERS = "report.html", "analysis.json"
 VERSION = 1

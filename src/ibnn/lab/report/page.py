@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import ibnn
-from ibnn.lab.experiments.experiment import Experiment, Findings, Run, Settings
+from ibnn.lab.experiments.experiment import Experiment, Run, Settings
 from ibnn.lab.report.output import embedded, template
+from ibnn.lab.results import Findings
 from ibnn.lab.training import RunConfig
 
 

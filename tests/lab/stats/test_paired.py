@@ -2,7 +2,7 @@
 
 import pytest
 
-from ibnn.lab.report.statistics import Paired, paired
+from ibnn.lab.stats import Paired, paired
 
 
 def test_paired_differences_are_taken_seed_by_seed():

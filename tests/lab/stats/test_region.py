@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ibnn.lab.experiments.region import EDGE, curved_share, solidity
+from ibnn.lab.stats.region import EDGE, curved_fraction, solidity
 
 AXIS = np.linspace(-EDGE, EDGE, 81)
 X, Y = np.meshgrid(AXIS, AXIS)
@@ -26,9 +26,9 @@ def test_no_region_has_no_solidity():
 
 
 def test_a_circle_bends_everywhere_a_line_nowhere_a_square_at_its_corners():
-    assert curved_share(0.6**2 - X**2 - Y**2) == pytest.approx(1.0, abs=0.05)
-    assert curved_share(X + 0.3 * Y) == 0.0
-    square = curved_share(0.6 - np.maximum(abs(X), abs(Y)))
+    assert curved_fraction(0.6**2 - X**2 - Y**2) == pytest.approx(1.0, abs=0.05)
+    assert curved_fraction(X + 0.3 * Y) == 0.0
+    square = curved_fraction(0.6 - np.maximum(abs(X), abs(Y)))
     assert square is not None
     assert square == pytest.approx(4 / 96, abs=0.06)  # 4.8 long, a point every 0.05
-    assert curved_share(np.ones_like(X)) is None
+    assert curved_fraction(np.ones_like(X)) is None

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibnn.lab.report.bands import (
+from ibnn.lab.stats import (
     band,
     median_curve,
     needed_for_common_best,

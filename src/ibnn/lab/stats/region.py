@@ -47,7 +47,7 @@ def solidity(inside: NDArray[np.bool_]) -> float | None:
     return float(len(points) / within.sum())
 
 
-def curved_share(values: NDArray[np.float64], edge: float = EDGE) -> float | None:
+def curved_fraction(values: NDArray[np.float64], edge: float = EDGE) -> float | None:
     """Share of the length of the zero line that bends; None if there is no such line.
 
     Points are taken every 0.05 along the line; one bends if the line turns there by more than

@@ -1,53 +1,17 @@
-"""Numbers over seeds, and how they are written."""
+"""Differences between two groups of seeds, pair by pair."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from statistics import fmean, median, stdev
+from statistics import fmean, stdev
 from typing import Literal
 
-from ibnn.lab.experiments.experiment import Answer, Run
+from ibnn.lab.results import Answer
+from ibnn.lab.stats.text import signed
 
 FEWEST_PAIRS = 5
-
-
-def percent(value: float) -> str:
-    """An accuracy for people.
-
-    >>> percent(0.9035)
-    '90.3 %'
-    """
-    return f"{100 * value:.1f} %"
-
-
-def signed(value: float, digits: int = 1) -> str:
-    """A difference with its sign; one that would read as zero keeps its first digit.
-
-    >>> signed(1.24), signed(-0.004), signed(0.0)
-    ('+1.2', '-0.004', '0.0')
-    """
-    text = f"{value:+.{digits}f}"
-    if float(text):
-        return text
-    return f"{value:+.1g}" if value else text.lstrip("+-")
-
-
-def spread(values: Sequence[float]) -> str:
-    """Median and range of accuracies.
-
-    >>> spread([0.5, 0.6, 0.9])
-    '60.0 % (50.0 to 90.0)'
-    """
-    low, high = 100 * min(values), 100 * max(values)
-    return f"{percent(median(values))} ({low:.1f} to {high:.1f})"
-
-
-def median_run(runs: Sequence[Run]) -> Run:
-    """The run with the median accuracy; the lower one of the two in the middle."""
-    ordered = sorted(runs, key=lambda run: (run.result.accuracy, run.config.seed))
-    return ordered[(len(ordered) - 1) // 2]
 
 
 @dataclass(frozen=True)
@@ -71,7 +35,7 @@ class Paired:
         return "yes" if (self.mean > 0) == (expected == "more") else "no"
 
     def percentage_points(self) -> str:
-        """The difference of accuracies or shares, for people.
+        """The difference of accuracies or fractions, for people.
 
         >>> Paired(0.1, 0.05, 0.15, 10).percentage_points()
         '+10.00 points (95 % interval +5.00 to +15.00, 10 pairs)'

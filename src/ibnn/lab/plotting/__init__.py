@@ -1,0 +1,1 @@
+"""How every figure looks, and drawings that several reports share."""
