@@ -20,8 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ibnn
-from ibnn.lab.models import UCN, Perceptron
-from ibnn.lab.models.ucn import Block
+from ibnn.lab.models.chain import NotAChainError, chain
 from ibnn.nn.layer import BiasMixin
 from ibnn.theory import lipschitz_constant
 
@@ -44,18 +43,15 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
     Types are compared exactly: a subclass may compute something else.
     """
-    kind = type(model)
-    if kind is nn.Sequential:
-        return [layer for part in model.children() for layer in layers_of(part)]
-    if type(model) is Block:
-        return [nn.ZeroPad2d(model.padding), model.conv, nn.ReLU(), model.norm]
-    if type(model) is UCN:
-        return [*layers_of(model.blocks), nn.Flatten(), model.head]
-    if type(model) is Perceptron:
-        return [nn.Flatten(), model.hidden, nn.ReLU(), model.norm, model.head]
-    if kind in (*ELEMENTWISE, *LINEAR, *CONVOLUTIONS, *NORMS, *SHAPES, ibnn.ImplicitBias):
-        return [model]
-    raise UnknownLayerError(f"no bound is known for a layer of type {kind.__name__}")
+    try:
+        layers = [link.module for link in chain(model)]
+    except NotAChainError as error:
+        raise UnknownLayerError(f"no bound is known for this network: {error}") from None
+    known = (*ELEMENTWISE, *LINEAR, *CONVOLUTIONS, *NORMS, *SHAPES, ibnn.ImplicitBias)
+    for layer in layers:
+        if type(layer) not in known:
+            raise UnknownLayerError(f"no bound is known for a layer of type {type(layer).__name__}")
+    return layers
 
 
 def is_affine(layer: nn.Module) -> bool:
