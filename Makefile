@@ -2,7 +2,7 @@
 #
 #   make demo        draws the first figure of the paper into demo/ and writes a report
 #   make test        the test suite (minutes);  make test-slow: the long tests on top
-#   make lint        ruff and pyright
+#   make lint        ruff, pyright, and that imports go one way
 #   make bench       the benchmarks
 #   make clean       removes whatever make made
 #
@@ -47,6 +47,7 @@ lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python tests/layers.py
 
 bench: $(VENV)/installed-lab
 	$(BIN)/python -m benchmarks

@@ -1,0 +1,75 @@
+"""Imports go one way: the neuron never imports the laboratory, the laboratory from its leaves up.
+
+`python tests/layers.py [src/ibnn]` (part of `make lint`) lists every import that does not, also
+those inside functions and under TYPE_CHECKING.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
+
+# From the leaves up: a package imports itself and what stands before it.
+LABORATORY = (
+    *("files", "results", "stats", "plotting", "data", "models", "training", "attacks"),
+    *("theory_checks", "analysis", "runner", "experiments", "report", "bench", "playground"),
+    "cli",
+)  # analysis: until it has become theory_checks
+STARTS_THE_COMMAND = "__main__.py"
+
+
+def wrong_imports(source: Path = SOURCE) -> list[str]:
+    """One line for each import that goes the wrong way: where, and what is imported."""
+    found: list[str] = []
+    for file in sorted(source.rglob("*.py")):
+        place = file.relative_to(source)
+        own = place.with_suffix("").parts
+        if own == ("lab", "__init__") or str(place) == STARTS_THE_COMMAND:
+            continue
+        for line, name in _imported(ast.parse(file.read_text(encoding="utf-8")), own):
+            reason = _wrong(own, name)
+            if reason:
+                found.append(f"{place}:{line} imports ibnn.{'.'.join(name[:2])}: {reason}")
+    return list(dict.fromkeys(found))
+
+
+def _wrong(own: tuple[str, ...], name: tuple[str, ...]) -> str | None:
+    if name[0] != "lab":
+        return None
+    if own[0] != "lab":
+        return "the neuron never imports the laboratory"
+    if len(name) == 1:  # `import ibnn.lab`, which holds nothing
+        return None
+    for package in (own[1], name[1]):
+        if package not in LABORATORY:
+            return f"{package} has no place among the layers of {Path(__file__).name}"
+    if LABORATORY.index(name[1]) > LABORATORY.index(own[1]):
+        return f"{name[1]} stands above {own[1]}"
+    return None
+
+
+def _imported(tree: ast.Module, own: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Every module of ibnn a file imports, as (line, its path below ibnn)."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            paths = [tuple(alias.name.split(".")) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = tuple(node.module.split(".")) if node.module else ()
+            if node.level:
+                base = ("ibnn", *own[: len(own) - node.level], *base)
+            paths = [(*base, alias.name) for alias in node.names]
+        else:
+            continue
+        for path in paths:
+            if path[0] == "ibnn" and len(path) > 1:
+                yield node.lineno, path[1:]
+
+
+if __name__ == "__main__":
+    wrong = wrong_imports(*map(Path, sys.argv[1:]))
+    print("\n".join(wrong) if wrong else "Imports go one way.")
+    sys.exit(bool(wrong))

@@ -1,0 +1,65 @@
+"""The layers hold, and the check behind `make lint` sees imports that break them."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import layers
+
+
+def test_imports_go_one_way():
+    assert layers.wrong_imports() == []
+
+
+def test_every_package_of_the_laboratory_has_its_place():
+    found = {path.stem for path in (layers.SOURCE / "lab").iterdir() if path.stem[0] != "_"}
+    assert found <= {*layers.LABORATORY}
+
+
+@pytest.mark.parametrize(
+    ("place", "line", "expected"),
+    [
+        ("functional.py", "from ibnn.lab import data", "the neuron never imports the laboratory"),
+        ("nn/linear.py", "import ibnn.lab.stats", "the neuron never imports the laboratory"),
+        ("lab/stats/paired.py", "from ibnn.lab.report import page", "report stands above stats"),
+        ("lab/results.py", "from .cli import app", "cli stands above results"),
+        ("lab/data/load.py", "from ..training import train", "training stands above data"),
+        (
+            "lab/models/ucn.py",
+            "def late():\n    from ibnn.lab.attacks import pgd",
+            "attacks stands above models",
+        ),
+        (
+            "lab/training/loop.py",
+            "if TYPE_CHECKING:\n    from ibnn.lab.runner.run import Event",
+            "runner stands above training",
+        ),
+        ("lab/utils/text.py", "from ibnn.lab import data", "utils has no place"),
+    ],
+)
+def test_lint_fails_when_a_wrong_import_is_added(tmp_path: Path, place, line, expected):
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f'"""An otherwise good file."""\n\nimport torch\n{line}\n')
+    checked = subprocess.run(
+        [sys.executable, layers.__file__, tmp_path], capture_output=True, text=True, check=False
+    )
+    assert checked.returncode == 1
+    assert expected in checked.stdout
+    assert place in checked.stdout
+
+
+def test_lint_runs_the_check():
+    makefile = Path(layers.__file__).parents[1] / "Makefile"
+    recipe = makefile.read_text().split("\nlint:")[1].split("\n\n")[0]
+    assert "tests/layers.py" in recipe
+
+
+def test_imports_downwards_are_left_alone(tmp_path: Path):
+    (tmp_path / "lab" / "report").mkdir(parents=True)
+    good = "import torch\nimport ibnn\nfrom ibnn.lab import data, files\nfrom . import page\n"
+    (tmp_path / "lab" / "report" / "write.py").write_text(good)
+    (tmp_path / "functional.py").write_text("from ibnn.solver import newton\nfrom . import sigma\n")
+    assert layers.wrong_imports(tmp_path) == []
