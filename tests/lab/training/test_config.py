@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ibnn.lab.models import network_names, neuron_names
 from ibnn.lab.training import ConfigError, RunConfig
 
 # Stored: these names are on users' disks. They may change only with config.PROTOCOL.
@@ -15,6 +16,53 @@ STORED = {
         dataset="svhn", layers=2, neuron="implicit", lam=-0.2, learn_lam=False
     ),
     "1cfc5b744b6f": RunConfig(dataset="arrows", network="perceptron", seed=7, clip=None, share=0.1),
+    "7e83a410d358": RunConfig(dataset="svhn-resplit", layers=2, seed=3),
+    "0acdee5fac8e": RunConfig(dataset="svhn-resplit", layers=2, neuron="implicit", seed=3),
+    "e8027893a231": RunConfig(
+        dataset="cifar10",
+        layers=3,
+        channels=8,
+        neuron="implicit",
+        bounded=False,
+        learn_slope=True,
+        coupling="layer",
+    ),
+    "9700ffb113fc": RunConfig(
+        dataset="fashion-mnist",
+        neuron="implicit",
+        coupling="window",
+        window=7,
+        window_profile="gaussian",
+        learn_window=True,
+    ),
+    "9e8304b5395c": RunConfig(
+        dataset="moons",
+        network="perceptron",
+        hidden=5,
+        neuron="implicit",
+        lam=-1,
+        learn_lam=False,
+        slope=3,
+        sigma="erf",
+    ),
+    "bea86030d873": RunConfig(
+        dataset="svhn",
+        layers=2,
+        neuron="implicit",
+        lam=(0.01, 0.02),
+        solver="picard",
+        adjoint="jfb",
+        max_steps=9,
+        atol=1e-4,
+        rtol=0,
+    ),
+    "b30e81f02c9a": RunConfig(
+        dataset="fashion-mnist",
+        adversarial_eps=0.1,
+        adversarial_norm="l2",
+        label_noise=0.2,
+        hold_out=0.1,
+    ),
 }
 
 
@@ -81,7 +129,7 @@ def test_an_unknown_key_is_named_with_its_nearest_neighbour():
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"neuron": "spiking"}, "neuron is 'spiking', expected one of standard, implicit"),
+        ({"weight_decay": -1}, "weight_decay is -1.0, expected 0 or more"),
         ({"share": 0}, "share is 0.0, expected a number in (0, 1]"),
         ({"epochs": "many"}, "epochs is 'many', expected int"),
         ({"epochs": 2.5}, "epochs is 2.5, expected int"),
@@ -99,6 +147,25 @@ def test_a_wrong_value_is_named_with_what_was_expected(values, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("name", ["neuron", "network"])
+def test_an_unknown_kind_is_named_with_the_known_ones(name):
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_dict({"dataset": "digits", name: "spiking"})
+    known = {"neuron": neuron_names(), "network": network_names()}[name]
+    assert str(caught.value) == f"{name} is 'spiking', expected one of {', '.join(known)}"
+
+
+def test_a_control_is_named_by_the_settings_it_uses():
+    gain = RunConfig(dataset="digits", neuron="gain")
+    assert gain.replace(lam=-0.2).identity() != gain.identity()
+    assert gain.replace(coupling="layer", sigma="erf", solver="picard").identity() == (
+        gain.identity()
+    )
+    plain = RunConfig(dataset="digits", neuron="instance-norm")
+    assert plain.replace(lam=-0.2, slope=3.0, bounded=False).identity() == plain.identity()
+    assert plain.identity() != RunConfig(dataset="digits").identity()
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", "{}"])
 def test_what_is_no_config_is_refused(text):
     with pytest.raises(ConfigError, match="config"):
@@ -108,3 +175,8 @@ def test_what_is_no_config_is_refused(text):
 def test_the_title_is_for_people():
     config = RunConfig(dataset="svhn", layers=2, neuron="implicit", lam=-0.2, learn_lam=False)
     assert config.title() == "svhn UCN(2,3) implicit lam -0.2 seed 0"
+    decayed = RunConfig(dataset="svhn", neuron="instance-norm", weight_decay=5e-4)
+    assert decayed.title() == "svhn UCN(1,3) instance-norm weight decay 0.0005 seed 0"
+    assert RunConfig(dataset="moons", network="perceptron", neuron="gain").title() == (
+        "moons perceptron(3) gain lam learnt from 0 seed 0"
+    )

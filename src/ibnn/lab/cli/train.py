@@ -35,7 +35,9 @@ def train(
     layers: Annotated[int | None, typer.Option(help="Blocks of a ucn.")] = None,
     channels: Annotated[int | None, typer.Option(help="Of each block of a ucn.")] = None,
     hidden: Annotated[int | None, typer.Option(help="Units of a perceptron.")] = None,
-    neuron: Annotated[str | None, typer.Option(help="standard or implicit.")] = None,
+    neuron: Annotated[
+        str | None, typer.Option(help="standard, implicit, or a control: mean-field, ...")
+    ] = None,
     lam: Annotated[
         str | None, typer.Option(help="Where lam starts, or stays; one per layer: 0.1,0.05.")
     ] = None,
@@ -60,6 +62,7 @@ def train(
     lr_low: Annotated[float | None, typer.Option(help="Learning rate at both ends.")] = None,
     lr_high: Annotated[float | None, typer.Option(help="Learning rate in the middle.")] = None,
     momentum: Annotated[float | None, typer.Option()] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Of SGD; 0 by default.")] = None,
     clip: Annotated[
         float | None, typer.Option(help="Largest norm of the gradient; 0 leaves it alone.")
     ] = None,

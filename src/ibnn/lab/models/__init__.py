@@ -1,8 +1,48 @@
-"""The networks of the experiments: `UCN` for images, `Perceptron` for points in the plane."""
+"""The networks of the experiments and the neurons they are made of.
+
+`UCN` for images, `Perceptron` for points in the plane. Networks and kinds of neuron are found by
+name in two registries, which take more of either from outside: `register_network`,
+`register_neuron`.
+"""
 
 from ibnn.lab.models.initialise import initialise
-from ibnn.lab.models.neuron import Neuron, implicit_layers
-from ibnn.lab.models.perceptron import Perceptron
-from ibnn.lab.models.ucn import UCN, kernel_side
+from ibnn.lab.models.networks import (
+    NetworkKind,
+    network_kind,
+    network_names,
+    register_network,
+)
+from ibnn.lab.models.neuron import Neuron, implicit_layers, lam_layers
+from ibnn.lab.models.neurons import (
+    MapKind,
+    NeuronKind,
+    OwnLam,
+    neuron_kind,
+    neuron_names,
+    register_neuron,
+)
+from ibnn.lab.models.perceptron import Perceptron, PerceptronKind
+from ibnn.lab.models.ucn import UCN, UCNKind, kernel_side
 
-__all__ = ["UCN", "Neuron", "Perceptron", "implicit_layers", "initialise", "kernel_side"]
+register_network(UCNKind())
+register_network(PerceptronKind())
+
+__all__ = [
+    "UCN",
+    "MapKind",
+    "NetworkKind",
+    "Neuron",
+    "NeuronKind",
+    "OwnLam",
+    "Perceptron",
+    "implicit_layers",
+    "initialise",
+    "kernel_side",
+    "lam_layers",
+    "network_kind",
+    "network_names",
+    "neuron_kind",
+    "neuron_names",
+    "register_network",
+    "register_neuron",
+]

@@ -19,8 +19,9 @@ def initialise(
     """Draw weights and biases of every convolution and linear map, in order, from `generator`.
 
     `"paper"`: N(0, 1e-3) for hidden layers and N(0, 5e-4) for the head (standard deviations),
-    so pre-activations start near zero. `"torch"`: uniform within 1/sqrt(fan-in). Both neurons
-    make the same draws, hence the same network for the same seed.
+    so pre-activations start near zero. `"torch"`: uniform within 1/sqrt(fan-in). Every kind of
+    neuron makes the same draws, hence the same network for the same seed; what a kind draws for
+    itself (modules with a method `draw`) comes last.
     """
     if kind not in KINDS:
         raise ValueError(f"initialisation is {kind!r}, expected one of {', '.join(KINDS)}")
@@ -36,3 +37,7 @@ def initialise(
                 parameter.normal_(0.0, std, generator=generator)
             else:
                 parameter.uniform_(-bound, bound, generator=generator)
+    for module in network.modules():
+        draw = getattr(module, "draw", None)
+        if callable(draw):
+            draw(generator)

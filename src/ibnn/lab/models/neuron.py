@@ -1,26 +1,26 @@
-"""Which neuron a network is made of: the standard one, or the implicit bias with its settings."""
+"""Which neuron a network is made of, with its settings; and the layers that have a lam."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import nn
 
-import ibnn
-
-KINDS = ("standard", "implicit")
+from ibnn.lab.models.neurons import neuron_kind
+from ibnn.lab.models.neurons.own_lam import OwnLam
+from ibnn.nn.layer import BiasMixin
 
 
 @dataclass(frozen=True)
 class Neuron:
-    """The settings that turn `nn.Conv2d` and `nn.Linear` into their implicit counterparts.
+    """A kind of neuron by name and the settings its hidden layers are made with.
 
     `lam` is one number for every layer, or one per layer. `coupling` is a name that
     `ibnn.Conv2d` knows or a coupling object, of which each layer gets its own copy. `solve`
-    holds the remaining keywords of the layer (`solver`, `adjoint`, `atol`, ...).
+    holds the remaining keywords of the implicit layer (`solver`, `adjoint`, `atol`, ...). A kind
+    uses what its `fields` name and ignores the rest.
     """
 
     kind: str = "standard"
@@ -34,42 +34,48 @@ class Neuron:
     solve: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ValueError(f"neuron is {self.kind!r}, expected one of {', '.join(KINDS)}")
+        neuron_kind(self.kind)
 
     def conv2d(self, layer: int, in_channels: int, out_channels: int, kernel: int) -> nn.Conv2d:
         """The convolution of hidden layer number `layer`."""
-        if self.kind == "standard":
-            return nn.Conv2d(in_channels, out_channels, kernel)
-        return ibnn.Conv2d(in_channels, out_channels, kernel, **self._keywords(layer))
+        return neuron_kind(self.kind).conv2d(self, layer, in_channels, out_channels, kernel)
 
     def linear(self, layer: int, in_features: int, out_features: int) -> nn.Linear:
         """The fully connected map of hidden layer number `layer`."""
-        if self.kind == "standard":
-            return nn.Linear(in_features, out_features)
-        return ibnn.Linear(in_features, out_features, **self._keywords(layer))
+        return neuron_kind(self.kind).linear(self, layer, in_features, out_features)
+
+    def lam_of(self, layer: int) -> float:
+        """Where lam of hidden layer number `layer` starts, or stays."""
+        return float(self.lam[layer] if isinstance(self.lam, Sequence) else self.lam)
 
     def check_layers(self, layers: int) -> None:
         """Refuse a list of `lam` that does not have one value per layer."""
         if isinstance(self.lam, Sequence) and len(self.lam) != layers:
             raise ValueError(f"lam has {len(self.lam)} values, expected one or {layers}")
 
-    def _keywords(self, layer: int) -> dict[str, Any]:
-        lam = self.lam[layer] if isinstance(self.lam, Sequence) else self.lam
-        keywords: dict[str, Any] = dict(
-            lam=float(lam),
-            slope=self.slope,
-            learn_lam=self.learn_lam,
-            learn_slope=self.learn_slope,
-            bounded=self.bounded,
-            sigma=self.sigma,
+    def keywords(self) -> dict[str, Any]:
+        """The settings as the constructors of `UCN` and `Perceptron` take them."""
+        return {
+            "neuron": self.kind,
+            "lam": self.lam,
+            "slope": self.slope,
+            "learn_lam": self.learn_lam,
+            "learn_slope": self.learn_slope,
+            "bounded": self.bounded,
+            "coupling": self.coupling,
+            "sigma": self.sigma,
             **self.solve,
-        )
-        if self.coupling is not None:
-            keywords["coupling"] = copy.deepcopy(self.coupling)
-        return keywords
+        }
 
 
 def implicit_layers(network: nn.Module) -> list[Any]:
     """Every layer of the network that solves for an implicit bias, first to last."""
-    return [module for module in network.modules() if hasattr(module, "effective_lam")]
+    return [module for module in network.modules() if isinstance(module, BiasMixin)]
+
+
+def lam_layers(network: nn.Module) -> list[Any]:
+    """Every layer with a lam, first to last: the implicit ones and the controls that have one.
+
+    Each has `lam`, `slope`, `effective_lam` and `effective_slope`.
+    """
+    return [module for module in network.modules() if isinstance(module, BiasMixin | OwnLam)]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.models.initialise import initialise as draw_weights
+from ibnn.lab.models.networks import NetworkKind
 from ibnn.lab.models.neuron import Neuron
 
 
 class Perceptron(nn.Module):
-    """One hidden layer of standard or implicit neurons (every unit of it listens to the others).
+    """One hidden layer of any kind of neuron; units of an implicit one all listen to each other.
 
     With `outputs=1` the single output is the logit of the second of two classes.
 
@@ -55,3 +58,32 @@ class Perceptron(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.norm(torch.relu(self.hidden(x.flatten(1)))))
+
+
+class PerceptronKind(NetworkKind):
+    name = "perceptron"
+    about = "one hidden layer, fully connected; two classes share one output"
+    fields = ("hidden",)
+    images = False
+
+    def build(
+        self,
+        config: Any,
+        image_shape: Sequence[int],
+        classes: int,
+        neuron: Neuron,
+        generator: torch.Generator,
+    ) -> Perceptron:
+        # names of couplings are for convolutions; here all units of the layer are one row
+        keywords = {**neuron.keywords(), "coupling": None}
+        return Perceptron(
+            math.prod(image_shape),
+            config.hidden,
+            1 if classes == 2 else classes,
+            initialisation=config.initialisation,
+            generator=generator,
+            **keywords,
+        )
+
+    def title(self, config: Any) -> str:
+        return f"perceptron({config.hidden})"

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ibnn.lab.models.initialise import initialise as draw_weights
+from ibnn.lab.models.networks import NetworkKind
 from ibnn.lab.models.neuron import Neuron
 
 
@@ -37,14 +38,15 @@ class Block(nn.Module):
 
 
 class UCN(nn.Module):
-    """The paper's image network, made of standard or of implicit neurons.
+    """The paper's image network, made of any registered kind of neuron.
 
-    Parameters have the same names for both neurons; the implicit one adds `lam` (and `slope`
-    when learnt) to each convolution, so the weights of one load into the other with
-    `strict=False`.
+    Convolutions, batch norms and head have the same names for every kind; the implicit one adds
+    `lam` (and `slope` when learnt) to each convolution, so the weights of one load into the other
+    with `strict=False`.
 
     Args:
         image_shape: channels, height, width.
+        neuron: the name of a kind, see `ibnn.lab.models.neurons`.
         lam: one value for all layers or one per layer.
         initialisation: `"paper"` or `"torch"`, see `initialise`.
         generator: the source of the first weights; torch's global one when absent.
@@ -101,3 +103,33 @@ class UCN(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.head(self.blocks(x).flatten(1))
+
+
+class UCNKind(NetworkKind):
+    name = "ucn"
+    about = "L convolutional blocks of C channels, no pooling, one linear head: the paper's"
+    fields = ("layers", "channels")
+
+    def build(
+        self,
+        config: Any,
+        image_shape: Sequence[int],
+        classes: int,
+        neuron: Neuron,
+        generator: torch.Generator,
+    ) -> UCN:
+        return UCN(
+            image_shape,
+            classes,
+            config.layers,
+            config.channels,
+            initialisation=config.initialisation,
+            generator=generator,
+            **neuron.keywords(),
+        )
+
+    def title(self, config: Any) -> str:
+        return f"UCN({config.layers},{config.channels})"
+
+    def hidden_layers(self, config: Any) -> int:
+        return config.layers

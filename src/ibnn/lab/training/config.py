@@ -10,14 +10,13 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
 from typing import Any
 
+from ibnn.lab.models import network_kind, network_names, neuron_kind, neuron_names
 from ibnn.lab.training.errors import ConfigError
 
 # Raised when the same config would train to other numbers than before: every identity changes.
 PROTOCOL = 1
 
 CHOICES: dict[str, tuple[str, ...]] = {
-    "network": ("ucn", "perceptron"),
-    "neuron": ("standard", "implicit"),
     "initialisation": ("paper", "torch"),
     "coupling": ("space", "channels", "layer", "window"),
     "window_profile": ("box", "gaussian"),
@@ -25,24 +24,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "adversarial_norm": ("linf", "l2"),
 }
 
-NEURON = (
-    "lam",
-    "learn_lam",
-    "slope",
-    "learn_slope",
-    "bounded",
-    "coupling",
-    "window",
-    "window_profile",
-    "window_std",
-    "learn_window",
-    "sigma",
-    "solver",
-    "adjoint",
-    "atol",
-    "rtol",
-    "max_steps",
-)
+# Fields of one kind of network or neuron: only those its kind names change the result.
+SIZES = ("layers", "channels", "hidden")
+NEURON = neuron_kind("implicit").fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +85,7 @@ class RunConfig:
     lr_low: float = 0.001
     lr_high: float = 0.01
     momentum: float = 0.9
+    weight_decay: float = 0.0  # of the optimizer; lam and slope are left out
     clip: float | None = 1.0  # largest norm of the gradient; None leaves it alone
     validate_every: int = 1  # epochs; the last one is always validated
     adversarial_eps: float = 0.0  # train on images moved this far; 0 trains on them as they are
@@ -118,23 +103,13 @@ class RunConfig:
 
     def title(self) -> str:
         """The run in a few words, for people: `svhn UCN(2,3) implicit lam learnt seed 0`."""
-        shape = (
-            f"UCN({self.layers},{self.channels})"
-            if self.network == "ucn"
-            else f"perceptron({self.hidden})"
-        )
-        words = [self.dataset, shape, self.neuron]
-        if self.neuron == "implicit":
-            numbers = self.lam if isinstance(self.lam, tuple) else (self.lam,)
-            start = ", ".join(f"{value:g}" for value in numbers)
-            words.append(f"lam learnt from {start}" if self.learn_lam else f"lam {start}")
-            words += [f"slope {self.slope:g}"] if self.slope != 10 else []
-            words += ["slope learnt"] if self.learn_slope else []
-            words += [self.coupling] if self.coupling != "space" else []
+        network, neuron = network_kind(self.network), neuron_kind(self.neuron)
+        words = [self.dataset, network.title(self), neuron.title(self)]
         words += [f"{100 * self.share:g} % of the data"] if self.share < 1 else []
         words += [f"{100 * self.label_noise:g} % wrong labels"] if self.label_noise else []
         if self.adversarial_eps:
             words.append(f"adversarial {self.adversarial_norm} {self.adversarial_eps:g}")
+        words += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
         return " ".join([*words, f"seed {self.seed}"])
 
     def replace(self, **changes: Any) -> RunConfig:
@@ -171,9 +146,8 @@ class RunConfig:
 
     def _canonical(self) -> str:
         """What is hashed: non-default fields that matter for this kind of network and neuron."""
-        unused: set[str] = {"channels", "layers"} if self.network != "ucn" else {"hidden"}
-        if self.neuron == "standard":
-            unused |= set(NEURON)
+        unused = set(SIZES) - set(network_kind(self.network).fields)
+        unused |= set(NEURON) - set(neuron_kind(self.neuron).fields)
         if self.coupling != "window":
             unused |= {"window", "window_profile", "window_std", "learn_window"}
         if not self.adversarial_eps:
@@ -186,7 +160,8 @@ class RunConfig:
         return json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def _check(self) -> None:
-        for name, known in CHOICES.items():
+        registered = {"network": network_names(), "neuron": neuron_names()}
+        for name, known in (registered | CHOICES).items():
             if getattr(self, name) not in known:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}"
@@ -200,7 +175,7 @@ class RunConfig:
             )
         for name in ("lr_low", "lr_high", "slope"):
             _demand(getattr(self, name) > 0, name, self, "a positive number")
-        for name in ("warmup_epochs", "seed", "adversarial_eps"):
+        for name in ("warmup_epochs", "seed", "adversarial_eps", "weight_decay"):
             _demand(getattr(self, name) >= 0, name, self, "0 or more")
         _demand(self.clip is None or self.clip > 0, "clip", self, "a positive number or null")
         _demand(bool(self.dataset), "dataset", self, "a name")
@@ -209,11 +184,13 @@ class RunConfig:
         _demand(0 <= self.hold_out < 1, "hold_out", self, "a number in [0, 1)")
         _demand(0 <= self.momentum < 1, "momentum", self, "a number in [0, 1)")
         if isinstance(self.lam, tuple):
-            layers = self.layers if self.network == "ucn" else 1
+            layers = network_kind(self.network).hidden_layers(self)
             _demand(len(self.lam) == layers, "lam", self, f"one value or {layers}")
         if self.coupling == "window":
             _demand(self.window >= 1, "window", self, "the side of the window, at least 1")
-            _demand(self.network == "ucn", "coupling", self, "'space' (windows need images)")
+            _demand(
+                network_kind(self.network).images, "coupling", self, "'space' (windows need images)"
+            )
 
 
 def _demand(holds: bool, name: str, config: RunConfig, expected: str) -> None:

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab import data
-from ibnn.lab.models import implicit_layers
+from ibnn.lab.models import lam_layers
 from ibnn.lab.training.adversarial import harden
 from ibnn.lab.training.checkpoint import Checkpoint
 from ibnn.lab.training.config import RunConfig
@@ -190,10 +190,10 @@ def _neuron(config: RunConfig, index: int) -> str:
 
 
 def _numbers(network: nn.Module, name: str) -> list[float]:
-    """One number per implicit layer; the mean where a layer has one per channel."""
+    """One number per layer with a lam; the mean where a layer has one per channel."""
     return [
         float(torch.as_tensor(getattr(layer, name)).detach().double().mean())
-        for layer in implicit_layers(network)
+        for layer in lam_layers(network)
     ]
 
 

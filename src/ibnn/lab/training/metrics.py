@@ -20,7 +20,7 @@ class Metrics:
     train_accuracy: float  # while training, over the epoch
     train_loss: float
     learning_rate: float
-    lam: list[float]  # the effective one of each implicit layer; empty for a standard network
+    lam: list[float]  # the effective one of each layer that has one; empty for a standard network
     slope: list[float]
     steps: float | None  # of the solver: the most any validation batch needed
     residual: float | None  # worst over the validation

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import torch
 from torch import nn
 
 import ibnn
-from ibnn.lab.models import UCN, Perceptron, implicit_layers
+from ibnn.lab.models import Neuron, lam_layers, network_kind, neuron_kind
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import ConfigError
 from ibnn.lab.training.seeds import generator
@@ -21,41 +20,33 @@ def build_network(
 ) -> nn.Module:
     """The network of a run with its first weights; `neuron` overrides the config's (warm-up).
 
-    The weights depend on the seed alone: both neurons start from the same ones.
+    The weights depend on the seed alone: every kind of neuron starts from the same ones.
     """
-    keywords: dict[str, Any] = {
-        "neuron": neuron or config.neuron,
-        "lam": config.lam,
-        "slope": config.slope,
-        "learn_lam": config.learn_lam,
-        "learn_slope": config.learn_slope,
-        "bounded": config.bounded,
-        "sigma": config.sigma,
-        "initialisation": config.initialisation,
-        "generator": generator(config.seed, "weights"),
-        "solver": config.solver,
-        "adjoint": config.adjoint,
-        "atol": config.atol,
-        "rtol": config.rtol,
-        "max_steps": config.max_steps,
-    }
-    if config.network == "perceptron":
-        outputs = 1 if classes == 2 else classes
-        network = Perceptron(math.prod(image_shape), config.hidden, outputs, **keywords)
-    elif len(image_shape) != 3:
+    kind = network_kind(config.network)
+    if kind.images and len(image_shape) != 3:
         raise ConfigError(
-            f"network is 'ucn' but {config.dataset} has no images (shape {tuple(image_shape)}), "
-            "expected network 'perceptron'"
+            f"network is {config.network!r} but {config.dataset} has no images "
+            f"(shape {tuple(image_shape)}), expected network 'perceptron'"
         )
-    else:
-        network = UCN(
-            image_shape,
-            classes,
-            config.layers,
-            config.channels,
-            coupling=_coupling(config),
-            **keywords,
-        )
+    settings = Neuron(
+        kind=neuron or config.neuron,
+        lam=config.lam,
+        slope=config.slope,
+        learn_lam=config.learn_lam,
+        learn_slope=config.learn_slope,
+        bounded=config.bounded,
+        coupling=_coupling(config),
+        sigma=config.sigma,
+        solve={
+            "solver": config.solver,
+            "adjoint": config.adjoint,
+            "atol": config.atol,
+            "rtol": config.rtol,
+            "max_steps": config.max_steps,
+        },
+    )
+    random = generator(config.seed, "weights")
+    network = kind.build(config, image_shape, classes, settings, random)
     network = network.to(getattr(torch, config.dtype))
     _set_exactly(network, config)
     return network
@@ -64,7 +55,7 @@ def build_network(
 @torch.no_grad()
 def _set_exactly(network: nn.Module, config: RunConfig) -> None:
     """lam and slope as the config has them: layers are made in float32, whatever comes after."""
-    for number, layer in enumerate(implicit_layers(network)):
+    for number, layer in enumerate(lam_layers(network)):
         lam = config.lam[number] if isinstance(config.lam, tuple) else config.lam
         layer.lam.fill_(lam)
         layer.slope.fill_(config.slope)
@@ -76,7 +67,7 @@ def parameter_count(network: nn.Module) -> int:
 
 
 def _coupling(config: RunConfig) -> Any:
-    if config.coupling != "window" or config.neuron == "standard":
+    if config.coupling != "window" or "coupling" not in neuron_kind(config.neuron).fields:
         return config.coupling
     return ibnn.Window(
         config.window,

@@ -5,14 +5,25 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from ibnn.lab.models import lam_layers
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError
 
 
 def make_optimizer(config: RunConfig, network: nn.Module) -> torch.optim.SGD:
-    """SGD with momentum; the loop sets the learning rate of each epoch."""
+    """SGD with momentum; the loop sets the learning rate of each epoch.
+
+    Weight decay spares lam and slope: it would pull the neuron back to a standard one.
+    """
+    spared = {
+        id(parameter) for layer in lam_layers(network) for parameter in (layer.lam, layer.slope)
+    }
     learnt = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    return torch.optim.SGD(learnt, lr=config.lr_low, momentum=config.momentum)
+    weights = [parameter for parameter in learnt if id(parameter) not in spared]
+    others = [parameter for parameter in learnt if id(parameter) in spared]
+    groups = [{"params": weights, "weight_decay": config.weight_decay}]
+    groups += [{"params": others, "weight_decay": 0.0}] if others else []
+    return torch.optim.SGD(groups, lr=config.lr_low, momentum=config.momentum)
 
 
 def momentum_of(network: nn.Module, optimizer: torch.optim.SGD) -> dict[str, Tensor]:

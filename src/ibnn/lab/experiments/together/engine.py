@@ -23,8 +23,9 @@ def suits(config: RunConfig) -> bool:
     fixed = config.neuron == "standard" or not (config.learn_lam or config.learn_slope)
     usual = config.sigma == "tanh" and config.solver == "newton" and config.adjoint == "implicit"
     whole = config.share == 1 and not config.label_noise and not config.hold_out
-    plain = whole and not config.adversarial_eps
-    return config.network == "perceptron" and fixed and usual and plain
+    plain = whole and not config.adversarial_eps and not config.weight_decay
+    known = config.network == "perceptron" and config.neuron in ("standard", "implicit")
+    return known and fixed and usual and plain
 
 
 def train_together(

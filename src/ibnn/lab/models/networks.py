@@ -1,0 +1,92 @@
+"""Networks by name: what a run can name as its `network`.
+
+To add one: a file with a `NetworkKind` and a line in `ibnn.lab.models`; or `register_network(...)`
+from anywhere outside the package.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import nn
+
+if TYPE_CHECKING:
+    from ibnn.lab.models.neuron import Neuron
+
+
+class NetworkKind(ABC):
+    """One architecture. Subclass it, then `register_network` an instance.
+
+    Attributes:
+        name: how a run names it.
+        about: one line for people.
+        fields: the fields of `RunConfig` that give its size. They enter the identity of its
+            runs; the size fields of other networks do not.
+        images: whether it needs images (channels, height, width).
+    """
+
+    name: ClassVar[str]
+    about: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]] = ()
+    images: ClassVar[bool] = True
+
+    @abstractmethod
+    def build(
+        self,
+        config: Any,
+        image_shape: Sequence[int],
+        classes: int,
+        neuron: Neuron,
+        generator: torch.Generator,
+    ) -> nn.Module:
+        """The network with its first weights, drawn from `generator` as `initialise` does.
+
+        Args:
+            config: has the fields named in `fields`, and `initialisation`.
+            neuron: makes the hidden layers.
+        """
+
+    @abstractmethod
+    def title(self, config: Any) -> str:
+        """The network of a run in a few words, such as `UCN(2,3)`."""
+
+    def hidden_layers(self, config: Any) -> int:
+        """How many layers the neuron makes: a `lam` per layer has as many values."""
+        return 1
+
+
+_KINDS: dict[str, NetworkKind] = {}
+
+
+def register_network(kind: NetworkKind) -> None:
+    """Make a network known: from then on a run may name it as its `network`.
+
+    Raises:
+        ValueError: the name is taken by a network of another class.
+    """
+    known = _KINDS.get(kind.name)
+    # the same class again is a module that was loaded twice, as notebooks do
+    if known is not None and type(known).__qualname__ != type(kind).__qualname__:
+        raise ValueError(
+            f"network {kind.name!r} is already registered by {type(known).__qualname__}"
+        )
+    _KINDS[kind.name] = kind
+
+
+def network_kind(name: str) -> NetworkKind:
+    """The network of that name.
+
+    >>> network_kind("ucn").fields
+    ('layers', 'channels')
+    """
+    if name not in _KINDS:
+        raise ValueError(f"network is {name!r}, expected one of {', '.join(_KINDS)}")
+    return _KINDS[name]
+
+
+def network_names() -> tuple[str, ...]:
+    """Every registered name, in the order of registration."""
+    return tuple(_KINDS)

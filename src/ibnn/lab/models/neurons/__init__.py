@@ -1,0 +1,36 @@
+"""The kinds of neuron a network can be made of: one file each, registered here.
+
+To add one: a file with a `NeuronKind` (or, for a map that follows the affine layer, a `MapKind`)
+and a line below; or `register_neuron(...)` from anywhere outside the package.
+"""
+
+from ibnn.lab.models.neurons.divisive import Divisive
+from ibnn.lab.models.neurons.followed import MapKind
+from ibnn.lab.models.neurons.gain import Gain
+from ibnn.lab.models.neurons.group_norm import GroupNorm
+from ibnn.lab.models.neurons.implicit import Implicit
+from ibnn.lab.models.neurons.instance_norm import InstanceNorm, InstanceNormAffine
+from ibnn.lab.models.neurons.kind import NeuronKind
+from ibnn.lab.models.neurons.lite import Lite
+from ibnn.lab.models.neurons.local_response_norm import LocalResponseNorm
+from ibnn.lab.models.neurons.mean_field import MeanField
+from ibnn.lab.models.neurons.own_lam import OwnLam
+from ibnn.lab.models.neurons.registry import neuron_kind, neuron_names, register_neuron
+from ibnn.lab.models.neurons.shrink import Shrink
+from ibnn.lab.models.neurons.squeeze_excite import SqueezeExcite
+from ibnn.lab.models.neurons.standard import Standard
+
+register_neuron(Standard())
+register_neuron(Implicit())
+register_neuron(Gain())
+register_neuron(MeanField())
+register_neuron(Lite())
+register_neuron(InstanceNorm())
+register_neuron(InstanceNormAffine())
+register_neuron(GroupNorm())
+register_neuron(LocalResponseNorm())
+register_neuron(Divisive())
+register_neuron(SqueezeExcite())
+register_neuron(Shrink())
+
+__all__ = ["MapKind", "NeuronKind", "OwnLam", "neuron_kind", "neuron_names", "register_neuron"]

@@ -1,0 +1,66 @@
+"""The implicit-bias neuron: z is the solution of an equation."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+import ibnn
+from ibnn.lab.models.neurons.kind import NeuronKind, lam_title
+
+if TYPE_CHECKING:
+    from ibnn.lab.models.neuron import Neuron
+
+
+class Implicit(NeuronKind):
+    name = "implicit"
+    about = "z = y - lam sum_k w_ik sigma(p (z_k - z_i)), solved exactly: the paper's neuron"
+    fields = (
+        "lam",
+        "learn_lam",
+        "slope",
+        "learn_slope",
+        "bounded",
+        "coupling",
+        "window",
+        "window_profile",
+        "window_std",
+        "learn_window",
+        "sigma",
+        "solver",
+        "adjoint",
+        "atol",
+        "rtol",
+        "max_steps",
+    )
+
+    def conv2d(
+        self, neuron: Neuron, layer: int, in_channels: int, out_channels: int, kernel: int
+    ) -> nn.Conv2d:
+        return ibnn.Conv2d(in_channels, out_channels, kernel, **_keywords(neuron, layer))
+
+    def linear(self, neuron: Neuron, layer: int, in_features: int, out_features: int) -> nn.Linear:
+        return ibnn.Linear(in_features, out_features, **_keywords(neuron, layer))
+
+    def title(self, config: Any) -> str:
+        words = [self.name, lam_title(config)]
+        words += ["slope learnt"] if config.learn_slope else []
+        words += [config.coupling] if config.coupling != "space" else []
+        return " ".join(words)
+
+
+def _keywords(neuron: Neuron, layer: int) -> dict[str, Any]:
+    keywords: dict[str, Any] = dict(
+        lam=neuron.lam_of(layer),
+        slope=neuron.slope,
+        learn_lam=neuron.learn_lam,
+        learn_slope=neuron.learn_slope,
+        bounded=neuron.bounded,
+        sigma=neuron.sigma,
+        **neuron.solve,
+    )
+    if neuron.coupling is not None:
+        keywords["coupling"] = copy.deepcopy(neuron.coupling)
+    return keywords
