@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
 _SUFFIX = ".tmp"
+_CHECKSUM = "sha256"
 
 
 @contextmanager
@@ -30,13 +32,18 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         with file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         publish(temporary, target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink()
         raise
+
+
+def sync(file: BinaryIO) -> None:
+    """Waits until everything written so far is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def publish(temporary: Path, target: Path) -> None:
@@ -63,6 +70,31 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_text(path, text + "\n")
+
+
+def write_signed_json(path: str | os.PathLike[str], value: Mapping[str, Any]) -> None:
+    """`write_json` of an object, with a checksum of it as its last key."""
+    write_json(path, {**value, _CHECKSUM: _digest(value)})
+
+
+def read_signed_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What `write_signed_json` wrote; an object without a checksum, of an older version, passes.
+
+    Raises:
+        ValueError: it is not a JSON object, or its checksum does not fit.
+    """
+    value = json.loads(Path(path).read_text(encoding="utf-8"))
+    if not isinstance(value, dict):
+        raise ValueError(f"expected an object, found a {type(value).__name__}")
+    expected = value.pop(_CHECKSUM, None)
+    if expected is not None and expected != _digest(value):
+        raise ValueError("its checksum does not fit its contents")
+    return value
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def sweep(folder: str | os.PathLike[str]) -> None:

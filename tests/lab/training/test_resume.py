@@ -1,5 +1,7 @@
 """Killed at any moment, a run goes on and ends with the numbers of one that was not."""
 
+import errno
+import json
 import os
 import random
 import shutil
@@ -179,6 +181,28 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(damage, tmp_path):
     assert_same_run(run, folder(tmp_path / "whole", PLANE))
 
 
+@pytest.mark.parametrize("damage", ["cut", "flip", "empty", "header"])
+def test_a_full_disk_after_a_fallback_leaves_the_good_checkpoint(damage, tmp_path, monkeypatch):
+    run = killed_in_epoch(PLANE, tmp_path, epoch=2)
+    spoil(run.checkpoint_file, damage)
+    sync = os.fsync
+
+    def full(descriptor: int) -> None:
+        name = os.readlink(f"/proc/self/fd/{descriptor}")
+        if "checkpoint" in os.path.basename(name):
+            raise OSError(errno.ENOSPC, "no space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space left"):
+            train(PLANE, tmp_path, checkpoint_seconds=0)
+    monkeypatch.setattr(os, "fsync", sync)
+    train(PLANE, tmp_path)
+    train(PLANE, tmp_path / "whole")
+    assert_same_run(run, folder(tmp_path / "whole", PLANE))
+
+
 def test_two_damaged_checkpoints_are_an_error_that_says_what_to_do(tmp_path):
     run = killed_in_epoch(PLANE, tmp_path, epoch=2)
     spoil(run.checkpoint_file, "flip")
@@ -215,6 +239,35 @@ def test_a_damaged_result_is_named(tmp_path):
     run.result_file.write_text("{")
     with pytest.raises(CheckpointError, match=r"result.json is damaged"):
         train(PLANE, tmp_path)
+
+
+def test_a_digit_changed_in_a_result_does_not_pass(tmp_path):
+    train(PLANE, tmp_path)
+    run = folder(tmp_path, PLANE)
+    text, accuracy = run.result_file.read_text(), run.result().accuracy
+    assert str(accuracy) in text
+    run.result_file.write_text(text.replace(str(accuracy), "0.999", 1))
+    with pytest.raises(CheckpointError, match=r"result.json is damaged \(its checksum"):
+        run.result()
+
+
+def test_a_result_without_a_checksum_is_one_of_an_older_version(tmp_path):
+    train(PLANE, tmp_path)
+    run = folder(tmp_path, PLANE)
+    found = run.result()
+    older = json.loads(run.result_file.read_text())
+    del older["sha256"]
+    run.result_file.write_text(json.dumps(older))
+    assert run.result() == found
+
+
+def test_a_config_with_bad_bytes_is_one_clear_line(tmp_path):
+    run = killed_in_epoch(PLANE, tmp_path, epoch=2)
+    run.config_file.write_bytes(run.config_file.read_bytes()[:20] + b"\xff\xfe")
+    for ask in (run.config, lambda: train(PLANE, tmp_path)):
+        with pytest.raises(CheckpointError, match=r"config\.json is damaged") as caught:
+            ask()
+        assert "\n" not in str(caught.value)
 
 
 def spoil(path: Path, damage: str) -> None:

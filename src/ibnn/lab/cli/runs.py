@@ -31,13 +31,16 @@ def add_to(app: typer.Typer) -> None:
 @_group.command("list", epilog="Example: ibnn runs list --out results")
 def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
     """List every run with its state and accuracy."""
+    from ibnn.lab.training import CheckpointError
+
     for folder in _runs(out):
-        status = folder.status()
-        note = ""
-        if status == "finished":
-            result = folder.result()
-            note = f"  {100 * result.accuracy:5.1f} %"
-        typer.echo(f"{folder.identity}  {status:8}{note:9}  {folder.config().title()}")
+        try:
+            status, title, note = folder.status(), folder.config().title(), ""
+            if status == "finished":
+                note = f"  {100 * folder.result().accuracy:5.1f} %"
+        except CheckpointError as error:  # one damaged run must not hide the others
+            status, title, note = "damaged", str(error), ""
+        typer.echo(f"{folder.identity}  {status:8}{note:9}  {title}")
 
 
 @_group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")

@@ -6,21 +6,17 @@ is of this epoch and another of the last. A checksum over all of it is checked b
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from ibnn.lab import files
 from ibnn.lab.training.errors import CheckpointError
 from ibnn.lab.training.metrics import Metrics
+from ibnn.lab.training.tensor_file import packed, unpack
 
 VERSION = 1
 
@@ -45,43 +41,28 @@ def write(path: Path, previous: Path, checkpoint: Checkpoint) -> None:
     """Write atomically; the file that was there before becomes `previous`."""
     tensors = {f"weights/{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"momentum/{name}": value for name, value in checkpoint.momentum.items()}
-    tensors = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    about = json.dumps(
-        {
-            "version": VERSION,
-            "identity": checkpoint.identity,
-            "image_shape": checkpoint.image_shape,
-            "classes": checkpoint.classes,
-            "data": checkpoint.data,
-            "epochs_done": checkpoint.epochs_done,
-            "neuron": checkpoint.neuron,
-            "metrics": [line.to_line() for line in checkpoint.metrics],
-            "threads": checkpoint.threads,
-        }
-    )
-    metadata = {"about": about, "sha256": digest(about, tensors)}
+    about = {
+        "version": VERSION,
+        "identity": checkpoint.identity,
+        "image_shape": checkpoint.image_shape,
+        "classes": checkpoint.classes,
+        "data": checkpoint.data,
+        "epochs_done": checkpoint.epochs_done,
+        "neuron": checkpoint.neuron,
+        "metrics": [line.to_line() for line in checkpoint.metrics],
+        "threads": checkpoint.threads,
+    }
     with files.atomic(path) as file:
-        file.write(save_tensors(tensors, metadata))
-        # A kill from here on leaves `previous`, then both: never none.
+        file.write(packed(about, tensors))
+        files.sync(file)
+        # The new one is on the disk. A kill from here on leaves `previous`, then both: never none.
         if path.exists():
             os.replace(path, previous)
 
 
 def read(path: Path) -> Checkpoint:
     """Read and check one checkpoint file."""
-    try:
-        raw = path.read_bytes()
-        tensors = load_tensors(raw)
-        length = int.from_bytes(raw[:8], "little")
-        metadata = json.loads(raw[8 : 8 + length]).get("__metadata__", {})
-        about_text, expected = metadata["about"], metadata["sha256"]
-    except FileNotFoundError:
-        raise CheckpointError(f"{path} does not exist") from None
-    except (SafetensorError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CheckpointError(f"{path} is damaged: {error}") from None
-    if expected != digest(about_text, tensors):
-        raise CheckpointError(f"{path} is damaged: its checksum does not fit its contents")
-    about = json.loads(about_text)
+    about, tensors = unpack(path)
     if about["version"] != VERSION:
         raise CheckpointError(f"{path} has version {about['version']}, expected {VERSION}")
     return Checkpoint(
@@ -103,16 +84,32 @@ def read_latest(path: Path, previous: Path) -> Checkpoint | None:
 
     A damaged file falls back to the one before it; two damaged files are an error.
     """
-    if not path.exists() and not previous.exists():
-        return None
+    return _newest(path, previous)[0]
+
+
+def recover(path: Path, previous: Path) -> Checkpoint | None:
+    """As `read_latest`, for who goes on training: a damaged newest file gives way to `previous`.
+
+    Otherwise the next `write` would make the damaged one `previous`, over the only whole one.
+    """
+    latest, found = _newest(path, previous)
+    if latest is not None and found == previous:
+        os.replace(previous, path)
+    return latest
+
+
+def _newest(path: Path, previous: Path) -> tuple[Checkpoint | None, Path]:
+    """The newest whole checkpoint and the file it is in."""
     problems: list[str] = []
     for candidate in (path, previous):
         if candidate.exists():
             try:
-                return read(candidate)
+                return read(candidate), candidate
             except CheckpointError as error:
                 problems.append(str(error))
-    raise CheckpointError(f"{'; '.join(problems)}; delete {path.parent} to train the run again")
+    if problems:
+        raise CheckpointError(f"{'; '.join(problems)}; delete {path.parent} to train the run again")
+    return None, path
 
 
 def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
@@ -121,12 +118,3 @@ def _part(tensors: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
         for name, value in tensors.items()
         if name.startswith(prefix)
     }
-
-
-def digest(about: str, tensors: dict[str, Tensor]) -> str:
-    """The checksum of a text and named tensors."""
-    state = hashlib.sha256(about.encode())
-    for name, value in sorted(tensors.items()):
-        state.update(f"\n{name} {value.dtype} {tuple(value.shape)}\n".encode())
-        state.update(value.flatten().view(torch.uint8).numpy().data)
-    return state.hexdigest()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -62,9 +61,11 @@ class RunFolder:
     def config(self) -> RunConfig:
         """The run's config, checked against the folder's name."""
         try:
-            config = RunConfig.from_json(self.config_file.read_text())
+            config = RunConfig.from_json(self.config_file.read_text(encoding="utf-8"))
         except OSError as error:
             raise CheckpointError(f"{self.config_file}: {error.strerror}") from None
+        except UnicodeDecodeError as error:
+            raise CheckpointError(f"{self.config_file} is damaged: {error}") from None
         except ConfigError as error:
             raise CheckpointError(f"{self.config_file}: {error}") from None
         if config.identity() != self.identity:
@@ -74,7 +75,7 @@ class RunFolder:
     def result(self) -> Result:
         """The result of a finished run."""
         try:
-            result = Result(**json.loads(self.result_file.read_text()))
+            result = Result(**files.read_signed_json(self.result_file))
         except FileNotFoundError:
             raise CheckpointError(f"run {self.identity} has no result yet") from None
         except (OSError, ValueError, TypeError) as error:
@@ -88,7 +89,7 @@ class RunFolder:
     def metrics(self) -> list[Metrics]:
         """Every validation so far."""
         try:
-            return read_lines(self.metrics_file.read_text())
+            return read_lines(self.metrics_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return []
         except (ValueError, TypeError) as error:
@@ -96,11 +97,15 @@ class RunFolder:
 
     def error(self) -> str:
         """Why the run failed: one line, then the traceback; empty when it did not."""
-        return self.error_file.read_text() if self.error_file.exists() else ""
+        if not self.error_file.exists():
+            return ""
+        return self.error_file.read_text(encoding="utf-8", errors="replace")
 
     def latest(self) -> Checkpoint | None:
         """The newest whole checkpoint of this run."""
-        latest = checkpoints.read_latest(self.checkpoint_file, self.previous_file)
+        return self._own(checkpoints.read_latest(self.checkpoint_file, self.previous_file))
+
+    def _own(self, latest: Checkpoint | None) -> Checkpoint | None:
         if latest is not None and latest.identity != self.identity:
             raise CheckpointError(f"{self.checkpoint_file} is of run {latest.identity}")
         return latest
@@ -143,7 +148,7 @@ class RunFolder:
             self.config()
         else:
             files.write_text(self.config_file, config.to_json())
-        latest = self.latest()
+        latest = self._own(checkpoints.recover(self.checkpoint_file, self.previous_file))
         files.write_text(self.metrics_file, write_lines(latest.metrics if latest else ()))
         return latest
 
@@ -153,7 +158,7 @@ class RunFolder:
 
     def finish(self, result: Result) -> None:
         """The last write of a run."""
-        files.write_json(self.result_file, asdict(result))
+        files.write_signed_json(self.result_file, asdict(result))
         self.previous_file.unlink(missing_ok=True)
 
     def fail(self, reason: str, traceback: str) -> None:

@@ -6,24 +6,19 @@ not trained as it is, so it gets a file of its own.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load as load_tensors
-from safetensors.torch import save as save_tensors
 from torch import nn
 
 import ibnn
 from ibnn.lab import files
-from ibnn.lab.training.checkpoint import digest
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError, ConfigError
 from ibnn.lab.training.folder import RunFolder, load_weights
 from ibnn.lab.training.network import build_network
+from ibnn.lab.training.tensor_file import packed, unpack
 
 KIND, VERSION = "ibnn network", 1
 
@@ -84,36 +79,21 @@ def open_network(path: str | os.PathLike[str]) -> OpenedNetwork:
 
 def write_network(path: str | os.PathLike[str], opened: OpenedNetwork) -> None:
     """Write a network file, whole or not at all."""
-    weights = opened.network.state_dict()
-    tensors = {name: value.detach().cpu().contiguous() for name, value in weights.items()}
-    about = json.dumps(
-        {
-            "kind": KIND,
-            "version": VERSION,
-            "config": asdict(opened.config),
-            "image_shape": opened.image_shape,
-            "classes": opened.classes,
-            "neuron": opened.neuron,
-            "converted": asdict(opened.converted) if opened.converted else None,
-        }
-    )
-    metadata = {"about": about, "sha256": digest(about, tensors)}
-    files.write_bytes(path, save_tensors(tensors, metadata))
+    about = {
+        "kind": KIND,
+        "version": VERSION,
+        "config": asdict(opened.config),
+        "image_shape": opened.image_shape,
+        "classes": opened.classes,
+        "neuron": opened.neuron,
+        "converted": asdict(opened.converted) if opened.converted else None,
+    }
+    files.write_bytes(path, packed(about, opened.network.state_dict()))
 
 
 def read_network(path: str | os.PathLike[str]) -> OpenedNetwork:
     """Read and check a network file."""
-    try:
-        raw = Path(path).read_bytes()
-        tensors = load_tensors(raw)
-        length = int.from_bytes(raw[:8], "little")
-        metadata = json.loads(raw[8 : 8 + length]).get("__metadata__", {})
-        text, expected = metadata["about"], metadata["sha256"]
-        about: dict[str, Any] = json.loads(text)
-    except (SafetensorError, ValueError, KeyError, AttributeError, TypeError) as error:
-        raise CheckpointError(f"{path} is not a network file, or damaged: {error}") from None
-    if expected != digest(text, tensors):
-        raise CheckpointError(f"{path} is damaged: its checksum does not fit its contents")
+    about, tensors = unpack(Path(path))
     if (about.get("kind"), about.get("version")) != (KIND, VERSION):
         found = f"{about.get('kind')} {about.get('version')}"
         raise CheckpointError(f"{path} holds {found!r}, expected {KIND} {VERSION}")
