@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ibnn.lab.experiments import Settings, collect, execute, get, plan
+from ibnn.lab.experiments.accuracy.memorization import decline_begins, gain_with_noise, widening
 from ibnn.lab.experiments.everything import jobs
-from ibnn.lab.experiments.memorization import decline_begins, gain_with_noise, widening
 from ibnn.lab.report import write_overview, write_report
 
 SMOKE = Settings(preset="smoke", dataset="digits")

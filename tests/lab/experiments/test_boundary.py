@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get, plan
-from ibnn.lab.experiments.boundary import LAMBDAS, SLOPES, Condition, slope_sweep
+from ibnn.lab.experiments.boundary.experiment import LAMBDAS, SLOPES, Condition, slope_sweep
 from ibnn.lab.report import rebuild, write_report
 
 SMOKE = Settings(preset="smoke")

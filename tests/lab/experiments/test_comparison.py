@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from ibnn.lab.experiments.comparison import Comparison
+from ibnn.lab.experiments.accuracy.comparison import Comparison
 
 XS = [10.0, 20.0, 30.0]
 STANDARD = {0: [0.2, 0.4, 0.6], 1: [0.1, 0.5, 0.6], 2: [0.3, 0.3, 0.6]}

@@ -10,9 +10,17 @@ import pytest
 
 import ibnn
 from ibnn.lab.experiments import Settings, collect, execute, get, plan
-from ibnn.lab.experiments.lambda_sweep import LambdaSweep
-from ibnn.lab.experiments.sweep_cells import CELLS, COLUMNS, FIXED, SHARES, SLOPES, WINDOW, Cell
-from ibnn.lab.experiments.swept import Swept
+from ibnn.lab.experiments.lambda_sweep.cells import (
+    CELLS,
+    COLUMNS,
+    FIXED,
+    SHARES,
+    SLOPES,
+    WINDOW,
+    Cell,
+)
+from ibnn.lab.experiments.lambda_sweep.experiment import LambdaSweep
+from ibnn.lab.experiments.lambda_sweep.readings import Swept
 from ibnn.lab.report import write_report
 from ibnn.lab.training import RunConfig, train
 

@@ -10,9 +10,15 @@ import torch
 import ibnn
 from ibnn.lab.attacks import PGD
 from ibnn.lab.experiments import Settings, collect, execute, get
-from ibnn.lab.experiments.pgd import TRANSFER, WHITE_BOX, drop, sizes, under_attack
-from ibnn.lab.experiments.pixle import VARIANTS
-from ibnn.lab.experiments.robustness import LEARNT, NEGATIVE, STANDARD, attacked_images, randomness
+from ibnn.lab.experiments.robustness.networks import (
+    LEARNT,
+    NEGATIVE,
+    STANDARD,
+    attacked_images,
+    randomness,
+)
+from ibnn.lab.experiments.robustness.pgd import TRANSFER, WHITE_BOX, drop, sizes, under_attack
+from ibnn.lab.experiments.robustness.pixle import VARIANTS
 from ibnn.lab.report import write_report
 
 SMOKE = Settings(preset="smoke", dataset="digits")

@@ -11,11 +11,18 @@ import torch
 from torch import nn
 
 from ibnn.lab.analysis.transfer_margin import Classifier, Task, margins
-from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get, refit
-from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED, WAYS, attacked_accuracy
-from ibnn.lab.experiments.margin import margin_curve
-from ibnn.lab.experiments.refit import pick_penalty, refit_head
-from ibnn.lab.experiments.transfer_readings import Transferred, kept
+from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get
+from ibnn.lab.experiments.transfer import refit
+from ibnn.lab.experiments.transfer.conversions import (
+    LAMBDAS,
+    OLD,
+    REFITTED,
+    WAYS,
+    attacked_accuracy,
+)
+from ibnn.lab.experiments.transfer.margin import margin_curve
+from ibnn.lab.experiments.transfer.readings import Transferred, kept
+from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report
 from ibnn.lab.stats import Paired

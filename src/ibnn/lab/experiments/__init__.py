@@ -2,7 +2,7 @@
 
 from ibnn.lab.experiments.execution import ENGINES, collect, execute, plan
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Run, Settings
-from ibnn.lab.experiments.registry import about, get, names
+from ibnn.lab.experiments.registry import about, get, names, register_experiment
 from ibnn.lab.results import Claim, Findings, Picture, Table
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "get",
     "names",
     "plan",
+    "register_experiment",
 ]

@@ -1,4 +1,4 @@
-"""Experiments by name; their modules are imported when asked for."""
+"""Experiments by name; those that come with the laboratory are imported when asked for."""
 
 from __future__ import annotations
 
@@ -7,35 +7,50 @@ import importlib
 
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError
 
-# name on the command line -> (module, class, one line for `ibnn run --help`)
-_KNOWN: dict[str, tuple[str, str, str]] = {
-    "boundary": ("boundary", "Boundary", "decision boundaries in the plane (Fig. 2)"),
-    "learning-speed": ("learning_speed", "LearningSpeed", "validation accuracy by epoch"),
-    "data-fraction": ("data_fraction", "DataFraction", "accuracy against the share of the data"),
-    "expressivity": ("expressivity", "Expressivity", "accuracy against the number of parameters"),
-    "pgd": ("pgd", "Pgd", "accuracy under PGD, white box and transfer"),
-    "pixle": ("pixle", "PixleBars", "accuracy under Pixle, a black-box attack"),
-    "memorization": ("memorization", "Memorization", "accuracy against wrong labels"),
-    "transfer": ("transfer", "Transfer", "trained standard networks converted, against lam"),
-    "lambda-sweep": ("lambda_sweep", "LambdaSweep", "accuracy over lam and slope"),
+# name on the command line -> (where its class is, one line for `ibnn run --help`)
+_OWN: dict[str, tuple[str, str]] = {
+    "boundary": ("boundary.experiment:Boundary", "decision boundaries in the plane (Fig. 2)"),
+    "learning-speed": ("accuracy.learning_speed:LearningSpeed", "validation accuracy by epoch"),
+    "data-fraction": ("accuracy.data_fraction:DataFraction", "accuracy from less training data"),
+    "expressivity": ("accuracy.expressivity:Expressivity", "accuracy against parameters"),
+    "pgd": ("robustness.pgd:PgdCurves", "robust accuracy under PGD, white box and transfer"),
+    "pixle": ("robustness.pixle:PixleBars", "robust accuracy under Pixle, a black-box attack"),
+    "memorization": ("accuracy.memorization:Memorization", "accuracy against wrong labels"),
+    "transfer": ("transfer.experiment:Transfer", "trained standard networks, converted"),
+    "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
 }
+_REGISTERED: dict[str, type[Experiment]] = {}
+
+
+def register_experiment(kind: type[Experiment]) -> type[Experiment]:
+    """Make an experiment known by its name, here and to `ibnn run`; to be used as a decorator.
+
+    Raises:
+        ValueError: another experiment has this name.
+    """
+    if kind.name in _OWN or _REGISTERED.setdefault(kind.name, kind) is not kind:
+        raise ValueError(f"an experiment named {kind.name!r} is registered already")
+    return kind
 
 
 def names() -> list[str]:
     """Every experiment that can be run."""
-    return list(_KNOWN)
+    return [*_OWN, *_REGISTERED]
 
 
 def about() -> dict[str, str]:
     """What each experiment draws, in a few words."""
-    return {name: line for name, (_, _, line) in _KNOWN.items()}
+    own = {name: line for name, (_, line) in _OWN.items()}
+    return own | {name: kind.title for name, kind in _REGISTERED.items()}
 
 
 def get(name: str) -> Experiment:
     """The experiment of that name; an unknown one is an error that tells the nearest."""
-    if name not in _KNOWN:
-        near = difflib.get_close_matches(name, _KNOWN, n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(_KNOWN)}"
+    if name in _REGISTERED:
+        return _REGISTERED[name]()
+    if name not in _OWN:
+        near = difflib.get_close_matches(name, names(), n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}"
         raise ExperimentError(f"unknown experiment {name!r}, {hint}")
-    module, kind, _ = _KNOWN[name]
+    module, _, kind = _OWN[name][0].partition(":")
     return getattr(importlib.import_module(f"ibnn.lab.experiments.{module}"), kind)()

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import ibnn
 from ibnn.lab import data
 from ibnn.lab.attacks import PGD
-from ibnn.lab.experiments.refit import pick_penalty, refit_head
+from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
 from ibnn.lab.models import UCN
 from ibnn.lab.training.validation import validate
 

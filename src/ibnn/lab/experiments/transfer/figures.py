@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from ibnn.lab.experiments.comparison_figures import BAND, WIDTH
-from ibnn.lab.experiments.conversions import LAMBDAS, OLD, RECALIBRATED, REFITTED
-from ibnn.lab.experiments.transfer_readings import Reading, Transferred
+from ibnn.lab.experiments.accuracy.figures import BAND, WIDTH
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, OLD, RECALIBRATED, REFITTED
+from ibnn.lab.experiments.transfer.readings import Reading, Transferred
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import band
 

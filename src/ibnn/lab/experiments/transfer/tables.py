@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from ibnn.lab.experiments.conversions import LAMBDAS, WAYS
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.experiments.transfer_readings import HEADS, Reading, Transferred
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, WAYS
+from ibnn.lab.experiments.transfer.readings import HEADS, Reading, Transferred
 from ibnn.lab.results import Table
 from ibnn.lab.stats import Paired, percent
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from ibnn.lab.experiments.comparison_words import NOT_YET, difference, run_row
+from ibnn.lab.experiments.accuracy.tables import NOT_YET, difference, run_row
 from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import HELD_OUT
-from ibnn.lab.experiments.sweep_cells import (
+from ibnn.lab.experiments.lambda_sweep.cells import (
     COLUMNS,
     FIXED,
     LEARNT,
@@ -19,7 +19,7 @@ from ibnn.lab.experiments.sweep_cells import (
     WINDOW_STD,
     Cell,
 )
-from ibnn.lab.experiments.swept import Swept
+from ibnn.lab.experiments.lambda_sweep.readings import Swept
 from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import Paired, decide, percent
 

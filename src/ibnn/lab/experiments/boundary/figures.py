@@ -19,7 +19,7 @@ from ibnn.lab.stats import percent
 from ibnn.lab.stats.region import EDGE, logits_on_grid, unpack
 
 if TYPE_CHECKING:
-    from ibnn.lab.experiments.boundary import Condition
+    from ibnn.lab.experiments.boundary.experiment import Condition
 
 Groups = Mapping["Condition", Sequence[Run]]
 SIDE = 161  # points per side of the grid on which boundaries are drawn

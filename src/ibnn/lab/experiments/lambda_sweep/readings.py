@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
+from ibnn.lab.experiments.accuracy.sweep import readings
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.experiments.sweep import readings
-from ibnn.lab.experiments.sweep_cells import Cell
+from ibnn.lab.experiments.lambda_sweep.cells import Cell
 from ibnn.lab.stats import Paired, paired
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
+from ibnn.lab.experiments.accuracy.sweep import Point, best_accuracy
 from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import LamMode
-from ibnn.lab.experiments.sweep import Point, best_accuracy
 from ibnn.lab.models.ucn import kernel_side
 from ibnn.lab.results import Table
 from ibnn.lab.stats import Paired, band, percent

@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from ibnn.lab.experiments.sweep_cells import COLUMNS, FIXED, NEGATIVE, Cell
-from ibnn.lab.experiments.swept import Swept
+from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, NEGATIVE, Cell
+from ibnn.lab.experiments.lambda_sweep.readings import Swept
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import percent
 

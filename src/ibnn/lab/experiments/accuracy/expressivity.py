@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ibnn.lab.experiments import comparison_words as words
-from ibnn.lab.experiments.comparison import Comparison
-from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
+from ibnn.lab.experiments.accuracy import tables as words
+from ibnn.lab.experiments.accuracy.comparison import Comparison
+from ibnn.lab.experiments.accuracy.figures import Axis, draw_comparison, draw_lam
+from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.sweep import Point, Sweep
 from ibnn.lab.results import Answer, Claim, Findings, Picture
 from ibnn.lab.stats import decide
 from ibnn.lab.training import RunConfig

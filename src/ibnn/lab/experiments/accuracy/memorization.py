@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, median
 
-from ibnn.lab.experiments import comparison_words as words
-from ibnn.lab.experiments.comparison import Comparison
-from ibnn.lab.experiments.comparison_figures import Axis, draw_comparison, draw_lam
+from ibnn.lab.experiments.accuracy import tables as words
+from ibnn.lab.experiments.accuracy.comparison import Comparison
+from ibnn.lab.experiments.accuracy.figures import Axis, draw_comparison, draw_lam
+from ibnn.lab.experiments.accuracy.sweep import Point, Sweep, readings
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.sweep import Point, Sweep, readings
 from ibnn.lab.results import Claim, Findings, Picture, Table
 from ibnn.lab.stats import Paired, decide, paired, running_mean
 from ibnn.lab.training import RunConfig

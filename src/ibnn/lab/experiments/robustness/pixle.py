@@ -9,11 +9,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ibnn.lab.attacks import Pixle
-from ibnn.lab.experiments import comparison_words as words
+from ibnn.lab.experiments.accuracy import tables as words
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.lam_modes import Learnt
-from ibnn.lab.experiments.pgd import COLOURS
-from ibnn.lab.experiments.robustness import (
+from ibnn.lab.experiments.robustness.networks import (
     LEARNT,
     NEGATIVE,
     NOTES,
@@ -24,6 +23,7 @@ from ibnn.lab.experiments.robustness import (
     randomness,
     whole_range,
 )
+from ibnn.lab.experiments.robustness.pgd import COLOURS
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Findings, Picture, Table
 from ibnn.lab.stats import decide, paired, percent

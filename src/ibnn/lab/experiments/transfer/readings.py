@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Literal
 
-from ibnn.lab.experiments.conversions import LAMBDAS, OLD, REFITTED
 from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, OLD, REFITTED
 from ibnn.lab.results import Answer
 from ibnn.lab.stats import FEWEST_PAIRS, Paired, paired
 

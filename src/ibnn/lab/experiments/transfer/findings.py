@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ibnn.lab.experiments.comparison_words import difference
-from ibnn.lab.experiments.conversions import (
+from ibnn.lab.experiments.accuracy.tables import difference
+from ibnn.lab.experiments.experiment import Run, Settings
+from ibnn.lab.experiments.images import ImageExperiment
+from ibnn.lab.experiments.transfer.conversions import (
     ATTACK_STEPS,
     LAMBDAS,
     OLD,
@@ -15,11 +17,9 @@ from ibnn.lab.experiments.conversions import (
     SLOPE,
     WAYS,
 )
-from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.images import ImageExperiment
-from ibnn.lab.experiments.margin import STEPS, UNITS
-from ibnn.lab.experiments.refit import PENALTIES
-from ibnn.lab.experiments.transfer_readings import KEPT, Transferred, kept
+from ibnn.lab.experiments.transfer.margin import STEPS, UNITS
+from ibnn.lab.experiments.transfer.readings import KEPT, Transferred, kept
+from ibnn.lab.experiments.transfer.refit import PENALTIES
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import decide
 

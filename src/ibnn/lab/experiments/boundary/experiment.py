@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, ClassVar
 
-from ibnn.lab.experiments import boundary_words as words
-from ibnn.lab.experiments.boundary_figures import draw_boundaries, draw_every_network, draw_seeds
-from ibnn.lab.experiments.energy_figure import draw_energy
+from ibnn.lab.experiments.boundary import findings as words
+from ibnn.lab.experiments.boundary.energy import draw_energy
+from ibnn.lab.experiments.boundary.figures import draw_boundaries, draw_every_network, draw_seeds
 from ibnn.lab.experiments.experiment import Experiment, Preset, Run, Settings
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.stats.region import curved_fraction, logits_on_grid, pack, solidity

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from ibnn.lab.experiments.comparison import Comparison, Curves, Match
+from ibnn.lab.experiments.accuracy.comparison import Comparison, Curves, Match
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import band, percent

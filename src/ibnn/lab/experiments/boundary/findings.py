@@ -12,7 +12,7 @@ from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import Paired, decide, paired, percent, spread
 
 if TYPE_CHECKING:
-    from ibnn.lab.experiments.boundary import Condition
+    from ibnn.lab.experiments.boundary.experiment import Condition
 
 Groups = Mapping["Condition", Sequence[Run]]
 

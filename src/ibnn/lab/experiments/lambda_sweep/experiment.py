@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from ibnn.lab.experiments import lambda_sweep_words as words
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS, ImageExperiment, Size
 from ibnn.lab.experiments.lam_modes import HELD_OUT
-from ibnn.lab.experiments.lambda_sweep_figures import draw_map, draw_products
-from ibnn.lab.experiments.sweep_cells import CELLS, PAPERS_SLOPE, WINDOW, Cell
-from ibnn.lab.experiments.swept import Swept
+from ibnn.lab.experiments.lambda_sweep import findings as words
+from ibnn.lab.experiments.lambda_sweep.cells import CELLS, PAPERS_SLOPE, WINDOW, Cell
+from ibnn.lab.experiments.lambda_sweep.figures import draw_map, draw_products
+from ibnn.lab.experiments.lambda_sweep.readings import Swept
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.training import Result, RunConfig

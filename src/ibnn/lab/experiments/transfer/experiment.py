@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ibnn.lab.experiments import transfer_words as words
-from ibnn.lab.experiments.conversions import LAMBDAS, conversions
+from ibnn.lab.experiments.accuracy.learning_speed import LearningSpeed
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
-from ibnn.lab.experiments.learning_speed import LearningSpeed
-from ibnn.lab.experiments.margin import margin_curve
-from ibnn.lab.experiments.transfer_figures import draw_conversions, draw_margins
-from ibnn.lab.experiments.transfer_readings import Transferred
-from ibnn.lab.experiments.transfer_tables import rows, tables
+from ibnn.lab.experiments.transfer import findings as words
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, conversions
+from ibnn.lab.experiments.transfer.figures import draw_conversions, draw_margins
+from ibnn.lab.experiments.transfer.margin import margin_curve
+from ibnn.lab.experiments.transfer.readings import Transferred
+from ibnn.lab.experiments.transfer.tables import rows, tables
 from ibnn.lab.models import UCN
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.training import Result, RunConfig

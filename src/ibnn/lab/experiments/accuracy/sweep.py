@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ibnn.lab.experiments.comparison import Comparison
+from ibnn.lab.experiments.accuracy.comparison import Comparison
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import LamMode, lam_mode

@@ -10,10 +10,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from ibnn.lab.attacks import PGD, Attack, Transfer
-from ibnn.lab.experiments import comparison_words as words
+from ibnn.lab.experiments.accuracy import tables as words
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.lam_modes import Learnt
-from ibnn.lab.experiments.robustness import (
+from ibnn.lab.experiments.robustness.networks import (
     LEARNT,
     NEGATIVE,
     NOTES,
@@ -43,7 +43,7 @@ def sizes(dataset: str) -> list[float]:
     return [largest * step / SIZES for step in range(SIZES + 1)]
 
 
-class Pgd(RobustnessExperiment):
+class PgdCurves(RobustnessExperiment):
     """PGD with 10 steps of eps / 4 in l_inf, from the image itself outwards."""
 
     name = "pgd"

@@ -1,0 +1,1 @@
+"""Both neurons side by side over epochs, data, size and wrong labels."""

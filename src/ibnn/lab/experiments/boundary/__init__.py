@@ -1,0 +1,1 @@
+"""Fig. 2 of the paper: decision boundaries in the plane."""

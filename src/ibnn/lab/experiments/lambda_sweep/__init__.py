@@ -1,0 +1,1 @@
+"""Accuracy over lam and slope on held-out training data."""

@@ -1,0 +1,1 @@
+"""Implicit-bias networks made from trained standard ones."""
