@@ -56,7 +56,7 @@ def analyze(
     from ibnn.lab.models import implicit_layers
     from ibnn.lab.plotting.style import style
     from ibnn.lab.report.analysis import write_analysis
-    from ibnn.lab.training import environment, open_network
+    from ibnn.lab.training import environment, load_dataset, open_network
 
     names = chosen_sections(None if sections is None else sections.split(","))
     opened = open_network(checkpoint)
@@ -66,7 +66,7 @@ def analyze(
         raise typer.BadParameter(
             f"{checkpoint} is a standard network; --lam -0.1 converts it for the analysis"
         )
-    chosen = datasets.load(dataset or opened.config.dataset, data)
+    chosen = datasets.load(dataset, data) if dataset else load_dataset(opened.config, data)
     if chosen.image_shape != opened.image_shape:
         raise typer.BadParameter(
             f"--dataset {chosen.name} has examples of shape {chosen.image_shape}, "

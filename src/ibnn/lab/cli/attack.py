@@ -80,9 +80,9 @@ def attack(
 def _images(config: Any, data_root: Path | None, count: int) -> tuple[Any, Any]:
     """The first images the run was validated on, in [0, 1]."""
     from ibnn.lab import data
-    from ibnn.lab.training import prepare
+    from ibnn.lab.training import examples
 
-    split = prepare(config, data.load(config.dataset, data_root))
+    split = examples(config, data_root)
     if len(split.image_shape) != 3:
         raise typer.BadParameter(
             f"{config.dataset} has points (shape {split.image_shape}), expected images in [0, 1]"

@@ -47,7 +47,7 @@ def convert(
     """
     from dataclasses import replace
 
-    from ibnn.lab.training import open_network
+    from ibnn.lab.training import load_dataset, open_network
     from ibnn.lab.training.network_file import write_network
 
     if recalibrate < 0:
@@ -65,7 +65,7 @@ def convert(
         from ibnn.conversion.recalibrate import recalibrate_batch_norms
         from ibnn.lab import data as datasets
 
-        dataset = datasets.load(opened.config.dataset, data)
+        dataset = load_dataset(opened.config, data)
         dtype = next(made.network.parameters()).dtype
         parts = datasets.batches(dataset.x_train[:recalibrate], dataset.y_train[:recalibrate], 128)
         recalibrate_batch_norms(made.network, (x.to(dtype) for x, _ in parts))

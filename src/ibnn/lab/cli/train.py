@@ -95,7 +95,7 @@ def train(
     """Train one network on one dataset; killed or stopped, the same command goes on."""
     from dataclasses import fields
 
-    from ibnn.lab.training import RunConfig
+    from ibnn.lab.training import RunConfig, with_checksum
 
     known = [field.name for field in fields(RunConfig)]
     stored = read_settings(config, (*known, *_PLACES))
@@ -113,15 +113,14 @@ def train(
         raise typer.BadParameter("--dataset is missing; see `ibnn data list`")
     root = Path(chosen.pop("out", "results"))
     data_root = chosen.pop("data", None)
-    _train(RunConfig.from_dict(chosen), root, data_root)
+    _train(with_checksum(RunConfig.from_dict(chosen)), root, data_root)
 
 
 def _train(config: RunConfig, root: Path, data_root: Path | None) -> None:
-    from ibnn.lab import data
-    from ibnn.lab.training import Metrics, RunFolder
+    from ibnn.lab.training import Metrics, RunFolder, load_dataset
     from ibnn.lab.training import train as train_run
 
-    dataset = data.load(config.dataset, data_root)
+    dataset = load_dataset(config, data_root)
     prepare_folder(root)
     folder = RunFolder(root, config.identity())
     typer.echo(f"{config.title()} in {folder.path}")

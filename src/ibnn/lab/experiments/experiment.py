@@ -53,10 +53,9 @@ class Run:
 
     def examples(self) -> Dataset:
         """The examples it was trained and validated on."""
-        from ibnn.lab.data import load
-        from ibnn.lab.training import prepare
+        from ibnn.lab.training import examples
 
-        return prepare(self.config, load(self.config.dataset, self.data_root))
+        return examples(self.config, self.data_root)
 
     def network(self) -> nn.Module:
         """The trained network."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ibnn.lab.experiments.experiment import Experiment, Preset, Settings
-from ibnn.lab.training import RunConfig
+from ibnn.lab.training import RunConfig, with_checksum
 
 # The published protocol.
 EPOCHS = 80
@@ -114,7 +114,7 @@ class ImageExperiment(Experiment):
             n_train=size.n_train,
             n_test=size.n_test,
         )
-        return config.replace(**changes)
+        return with_checksum(config.replace(**changes))
 
     def _is_full(self, settings: Settings) -> bool:
         return settings.preset == "paper" and settings.seeds is None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ibnn.lab import data
-from ibnn.lab.training import Metrics, RunConfig, RunFolder, RunLockedError, train
+from ibnn.lab.training import Metrics, RunConfig, RunFolder, RunLockedError, load_dataset, train
 
 
 class Attempts:
@@ -27,7 +27,7 @@ class Attempts:
             train(
                 config,
                 self.root,
-                dataset=self._load(config.dataset),
+                dataset=self._load(config),
                 on_epoch=on_epoch,
                 checkpoint_seconds=self.checkpoint_seconds,
             )
@@ -35,9 +35,10 @@ class Attempts:
             return record(self.root, config, error)
         return ""
 
-    def _load(self, name: str) -> data.Dataset:
+    def _load(self, config: RunConfig) -> data.Dataset:
+        name = f"{config.dataset} {config.data_checksum}"
         if self._dataset is None or self._dataset[0] != name:
-            self._dataset = (name, data.load(name, self.data_root))
+            self._dataset = (name, load_dataset(config, self.data_root))
         return self._dataset[1]
 
 

@@ -17,7 +17,7 @@ from ibnn.lab import data, files
 from ibnn.lab.runner.attempt import record
 from ibnn.lab.runner.engine import EngineError, Settings
 from ibnn.lab.runner.events import Emit, Event
-from ibnn.lab.training import Metrics, RunConfig, RunFolder, train
+from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder, load_dataset, train
 
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
@@ -82,8 +82,8 @@ def _run(ray: Any, configs: Sequence[RunConfig], settings: Settings, emit: Emit)
     for config in configs:
         if config.dataset not in datasets:
             try:
-                datasets[config.dataset] = ray.put(data.load(config.dataset, settings.data_root))
-            except data.DataError as error:
+                datasets[config.dataset] = ray.put(load_dataset(config, settings.data_root))
+            except (data.DataError, RunError) as error:
                 emit(Event(kind="failed", config=config, text=record(settings.root, config, error)))
                 continue
         root = str(settings.root.absolute())

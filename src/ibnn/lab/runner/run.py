@@ -12,7 +12,7 @@ from pathlib import Path
 from ibnn.lab.runner.engine import EngineError, Settings, cores
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.runner.outcome import Outcome, Stopped
-from ibnn.lab.training import CheckpointError, RunConfig, RunFolder
+from ibnn.lab.training import CheckpointError, RunConfig, RunFolder, with_checksum
 
 ENGINES = ("inline", "processes", "ray")
 
@@ -54,7 +54,8 @@ def run_all(
     outcome = Outcome()
     planned: list[RunConfig] = []
     tell = on_event or (lambda event: None)
-    for config in {config.identity(): config for config in configs}.values():
+    chosen = [with_checksum(config) for config in configs]
+    for config in {config.identity(): config for config in chosen}.values():
         folder = RunFolder(root, config.identity())
         if folder.status() == "finished":
             outcome.skipped.append(config.identity())

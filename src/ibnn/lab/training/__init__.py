@@ -17,7 +17,7 @@ from ibnn.lab.training.network_file import OpenedNetwork, open_network
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.result import Result
 from ibnn.lab.training.schedule import triangle
-from ibnn.lab.training.split import prepare
+from ibnn.lab.training.split import examples, load_dataset, prepare, with_checksum
 from ibnn.lab.training.validation import Validation, validate
 
 __all__ = [
@@ -35,6 +35,8 @@ __all__ = [
     "all_runs",
     "build_network",
     "environment",
+    "examples",
+    "load_dataset",
     "load_network",
     "loss_of",
     "open_network",
@@ -44,4 +46,5 @@ __all__ = [
     "train",
     "triangle",
     "validate",
+    "with_checksum",
 ]

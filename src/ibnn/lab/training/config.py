@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
 from ibnn.lab.models import network_kind, network_names, neuron_kind, neuron_names
@@ -42,7 +43,8 @@ class RunConfig:
     """
 
     # the data
-    dataset: str
+    dataset: str  # a name, or the path of a file; of a file only `data_checksum` counts
+    data_checksum: str | None = None  # of that file's contents, see `with_checksum`
     share: float = 1.0  # of the training data, stratified by class
     label_noise: float = 0.0  # share of training labels replaced by a wrong one
     hold_out: float = 0.0  # share of the training data to validate on, in place of the test split
@@ -104,7 +106,7 @@ class RunConfig:
     def title(self) -> str:
         """The run in a few words, for people: `svhn UCN(2,3) implicit lam learnt seed 0`."""
         network, neuron = network_kind(self.network), neuron_kind(self.neuron)
-        words = [self.dataset, network.title(self), neuron.title(self)]
+        words = [Path(self.dataset).name, network.title(self), neuron.title(self)]
         words += [f"{100 * self.share:g} % of the data"] if self.share < 1 else []
         words += [f"{100 * self.label_noise:g} % wrong labels"] if self.label_noise else []
         if self.adversarial_eps:
@@ -152,6 +154,8 @@ class RunConfig:
             unused |= {"window", "window_profile", "window_std", "learn_window"}
         if not self.adversarial_eps:
             unused |= {"adversarial_steps", "adversarial_norm"}
+        if self.data_checksum is not None:
+            unused.add("dataset")  # where the file lies and what it is called is for people
         kept: dict[str, Any] = {"protocol": PROTOCOL}
         for field in fields(self):
             value = getattr(self, field.name)

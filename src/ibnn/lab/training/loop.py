@@ -31,7 +31,7 @@ from ibnn.lab.training.optimizer import load_momentum, make_optimizer, momentum_
 from ibnn.lab.training.result import Result, summarise
 from ibnn.lab.training.schedule import triangle
 from ibnn.lab.training.seeds import generator
-from ibnn.lab.training.split import fingerprint, prepare
+from ibnn.lab.training.split import fingerprint, load_dataset, prepare, with_checksum
 from ibnn.lab.training.validation import validate
 
 
@@ -57,10 +57,11 @@ def train(
         DivergedError: the loss is no longer finite.
         RunLockedError: another process is training this run.
     """
+    config = with_checksum(config) if dataset is None else config
     folder = RunFolder(root, config.identity())
     if folder.status() == "finished":
         return folder.result()
-    whole = dataset if dataset is not None else data.load(config.dataset, data_root)
+    whole = dataset if dataset is not None else load_dataset(config, data_root)
     with folder.lock():
         if folder.status() == "finished":
             return folder.result()

@@ -2,10 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import zlib
+from pathlib import Path
 
+from ibnn.lab import data
 from ibnn.lab.data import Dataset
 from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.errors import CheckpointError
+
+
+def with_checksum(config: RunConfig) -> RunConfig:
+    """The config of a run on a user's own file with the sum of its contents, which names the run.
+
+    Neither another path of the same file nor an edited file of the same path is then mistaken.
+    Configs of datasets known by name, and those that have a sum, come back as they are.
+    """
+    if config.data_checksum is not None or not config.dataset.endswith(".npz"):
+        return config
+    path = Path(config.dataset).expanduser().absolute()
+    return config.replace(dataset=str(path), data_checksum=data.content_checksum(path))
+
+
+def load_dataset(config: RunConfig, data_root: str | os.PathLike[str] | None = None) -> Dataset:
+    """The dataset of a run, whole; refused if its file is no longer the one the run is about."""
+    if config.data_checksum is not None:
+        found = data.content_checksum(config.dataset)
+        if found != config.data_checksum:
+            raise CheckpointError(
+                f"{config.dataset} has changed: its checksum is {found}, the run's data had "
+                f"{config.data_checksum}"
+            )
+    return data.load(config.dataset, data_root)
+
+
+def examples(config: RunConfig, data_root: str | os.PathLike[str] | None = None) -> Dataset:
+    """What a run trains and validates on, from disk."""
+    return prepare(config, load_dataset(config, data_root))
 
 
 def prepare(config: RunConfig, dataset: Dataset) -> Dataset:

@@ -8,13 +8,12 @@ from contextlib import ExitStack
 from itertools import groupby
 from pathlib import Path
 
-from ibnn.lab import data
 from ibnn.lab.experiments.together.loop import train_in_step
 from ibnn.lab.experiments.together.member import Member
 from ibnn.lab.runner import Event, Outcome, Stopped
 from ibnn.lab.runner.attempt import record
 from ibnn.lab.runner.events import Emit
-from ibnn.lab.training import RunConfig, RunFolder, prepare
+from ibnn.lab.training import RunConfig, RunFolder, examples
 from ibnn.lab.training.split import fingerprint
 
 
@@ -62,7 +61,7 @@ def train_together(
     try:
         for _, alike in groupby(sorted(waiting, key=Member.shape), key=Member.shape):
             members = list(alike)
-            split = prepare(members[0].config, data.load(members[0].config.dataset, data_root))
+            split = examples(members[0].config, data_root)
             with ExitStack() as locks:
                 ready = []
                 for member in members:
