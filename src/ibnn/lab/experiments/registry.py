@@ -17,6 +17,9 @@ _OWN: dict[str, tuple[str, str]] = {
     "pixle": ("robustness.pixle:PixleBars", "robust accuracy under Pixle, a black-box attack"),
     "memorization": ("accuracy.memorization:Memorization", "accuracy against wrong labels"),
     "transfer": ("transfer.experiment:Transfer", "trained standard networks, converted"),
+    "controls": ("controls.experiment:Controls", "other maps in place of the implicit solve"),
+    "controls-torch": ("controls.torch_initialization:ControlsTorch", "the same, torch's start"),
+    "controls-tuned": ("controls.tuned:ControlsTuned", "the same with tuned learning rates"),
     "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
 }
 _REGISTERED: dict[str, type[Experiment]] = {}

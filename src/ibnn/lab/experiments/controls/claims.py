@@ -1,0 +1,251 @@
+"""What the records say about each question of the plan: every judgment is computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import median
+
+from ibnn.lab.experiments.controls.arms import (
+    AGAINST_NEGATIVE,
+    CLOSE,
+    FURTHER,
+    IMPLICIT,
+    NEGATIVE,
+    STANDARD,
+)
+from ibnn.lab.experiments.controls.families import Judged, judge
+from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.results import Answer, Claim
+from ibnn.lab.stats import Paired, median_curve, paired, reaches
+
+Reading = Callable[[str], Mapping[int, float]]
+
+_ANSWERS: dict[str, Answer] = {"better": "yes", "worse": "no"}
+
+
+def answer(judged: Judged) -> Answer:
+    """Whether "x is better than y" holds; equivalent is no better."""
+    if judged.outcome == "equivalent":
+        return "no"
+    return _ANSWERS.get(judged.outcome, "not decided")
+
+
+def family(read: Reading, first: str, others: Sequence[str]) -> dict[str, Judged]:
+    """`first` minus each of the others, as one family."""
+    return judge({other: paired(read(first), read(other)) for other in others})
+
+
+def gain(records: Records) -> Judged:
+    """Family A: implicit minus standard, in best accuracy."""
+    return family(records.best, IMPLICIT, [STANDARD])[STANDARD]
+
+
+def saved(records: Records, arm: str, other: str = STANDARD) -> Paired | None:
+    """How many epochs earlier than its twin an arm has the highest accuracy both reach."""
+    ours, theirs = records.epochs_needed(arm, other)
+    return paired(theirs, ours)
+
+
+def matched(records: Records, arm: str) -> tuple[float, float, float | None] | None:
+    """The best of the standard median curve, its epoch, and when the arm's median reaches it."""
+    curves = {name: {r.seed: r.smooth() for r in records.of(name)} for name in (STANDARD, arm)}
+    if not all(curves.values()):
+        return None
+    standard, ours = median_curve(curves[STANDARD]), median_curve(curves[arm])
+    level, epochs = max(standard), list(range(1, len(ours) + 1))
+    return level, epochs[standard.index(level)], reaches(epochs, ours, level)
+
+
+def kept(records: Records, arm: str) -> float | None:
+    """The fraction of the implicit network's gain over the standard one that an arm has too."""
+    ours = paired(records.best(IMPLICIT), records.best(STANDARD))
+    other = paired(records.best(arm), records.best(STANDARD))
+    if ours is None or other is None or ours.mean <= 0:
+        return None
+    return other.mean / ours.mean
+
+
+def accuracy_claims(records: Records) -> list[Claim]:
+    """Families A, B and C."""
+    difference = gain(records)
+    claims = [
+        Claim(
+            "The learnt implicit bias is more accurate than the standard neuron.",
+            f"Best accuracy, implicit minus standard: {difference.text()}.",
+            answer(difference),
+        ),
+        needs_solve(records),
+    ]
+    claims += [_one(name, judged) for name, judged in family(records.best, IMPLICIT, CLOSE).items()]
+    further = [name for name in FURTHER if records.of(name)]
+    if further:  # an experiment with few arms has no such family
+        found = family(records.best, IMPLICIT, FURTHER)
+        claims += [_one(name, found[name]) for name in further]
+    return claims
+
+
+def _one(name: str, judged: Judged) -> Claim:
+    same = " The interval is within 0.3 points." if judged.outcome == "equivalent" else ""
+    return Claim(
+        f"It is more accurate than {name}.",
+        f"Best accuracy, implicit minus {name}: {judged.text()}.{same}",
+        answer(judged),
+    )
+
+
+def needs_solve(records: Records) -> Claim:
+    """ "The gain needs the implicit solve", by the rule of the plan."""
+    question = "The gain needs the implicit solve: no explicit map does as well."
+    if gain(records).outcome != "better":
+        return Claim(question, "There is no gain to explain yet.", "not decided")
+    found = family(records.best, IMPLICIT, CLOSE)
+    reply, why = solve_needed({name: judged.outcome for name, judged in found.items()})
+    shares = [(name, kept(records, name)) for name in found]
+    parts = [f"{name} {100 * share:.0f} %" for name, share in shares if share is not None]
+    description = f" Of the gain over standard they keep: {', '.join(parts)}." if parts else ""
+    return Claim(question, why + description, reply)
+
+
+def solve_needed(outcomes: Mapping[str, str]) -> tuple[Answer, str]:
+    """The rule itself, from how implicit compares with each close control.
+
+    >>> solve_needed({"gain": "better", "lite": "equivalent"})
+    ('no', 'lite is equivalent to implicit.')
+    """
+    worse = [name for name, outcome in outcomes.items() if outcome == "worse"]
+    equal = [name for name, outcome in outcomes.items() if outcome == "equivalent"]
+    reasons = [_be(worse, "better than implicit")] if worse else []
+    reasons += [_be(equal, "equivalent to implicit")] if equal else []
+    if reasons:
+        return "no", "; ".join(reasons) + "."
+    open_ones = [name for name, outcome in outcomes.items() if outcome != "better"]
+    if open_ones:
+        return "not decided", f"Not told apart from implicit: {', '.join(open_ones)}."
+    return "yes", "Implicit is better than every close control."
+
+
+def _be(names: Sequence[str], what: str) -> str:
+    return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} {what}"
+
+
+def speed_claims(records: Records) -> list[Claim]:
+    """Epochs saved against standard, and against the close controls."""
+    against = judge({STANDARD: saved(records, IMPLICIT)})[STANDARD]
+    close = judge({name: saved(records, IMPLICIT, name) for name in CLOSE})
+    reading = matched(records, IMPLICIT)
+    when = ""
+    if reading is not None:
+        level, epoch, ours = reading
+        reached = "never" if ours is None else f"in epoch {ours:.1f}"
+        when = (
+            f" The standard median has its best, {100 * level:.1f} %, in epoch {epoch:.0f}; the "
+            f"implicit one reaches it {reached}."
+        )
+    return [
+        Claim(
+            "It reaches the accuracy of the standard network in fewer epochs.",
+            f"Epochs saved to the highest accuracy both reach: "
+            f"{against.text('epochs', 1.0, 1)}.{when}",
+            _speed_answer(against),
+        ),
+        *(
+            Claim(
+                f"It reaches the accuracy of {name} in fewer epochs.",
+                f"Epochs saved: {judged.text('epochs', 1.0, 1)}.",
+                _speed_answer(judged),
+            )
+            for name, judged in close.items()
+        ),
+    ]
+
+
+def _speed_answer(judged: Judged) -> Answer:
+    """Equivalence is defined for accuracies alone."""
+    return "not decided" if judged.outcome == "equivalent" else answer(judged)
+
+
+def robust_claims(records: Records) -> list[Claim]:
+    """White-box accuracy: learnt lam against standard, and family E."""
+    learnt = family(records.robust, IMPLICIT, [STANDARD])[STANDARD]
+    found = family(records.robust, NEGATIVE, AGAINST_NEGATIVE)
+    lost = paired(records.lost(NEGATIVE), records.lost(STANDARD))
+    drop = "" if lost is None else f" What the attack takes: {lost.percentage_points()}."
+    reply, why = contraction_needed({name: judged.outcome for name, judged in found.items()})
+    return [
+        Claim(
+            "The learnt implicit bias is more robust than the standard neuron.",
+            f"White-box PGD accuracy, mean over eps, implicit minus standard: {learnt.text()}.",
+            answer(learnt),
+        ),
+        Claim(
+            "lam = -0.2 makes the network more robust.",
+            f"White-box PGD accuracy, mean over eps, minus standard: {found[STANDARD].text()}."
+            + drop,
+            answer(found[STANDARD]),
+        ),
+        Claim(
+            "The robustness of lam < 0 needs the implicit solve.",
+            why
+            + "".join(
+                f" Minus {name}: {judged.text()}."
+                for name, judged in found.items()
+                if name != STANDARD
+            ),
+            reply,
+        ),
+    ]
+
+
+def contraction_needed(outcomes: Mapping[str, str]) -> tuple[Answer, str]:
+    """The rule for lam < 0, from how it compares with standard and each explicit stand-in.
+
+    >>> contraction_needed({"standard": "better", "shrink": "worse", "weight decay": "better"})
+    ('no', 'shrink does as well or better.')
+    """
+    if outcomes[STANDARD] != "better":
+        return "not decided", "There is no robustness to explain yet."
+    others = {name: outcome for name, outcome in outcomes.items() if name != STANDARD}
+    enough = [name for name, outcome in others.items() if outcome in ("worse", "equivalent")]
+    if enough:
+        verb = "does" if len(enough) == 1 else "do"
+        return "no", f"{' and '.join(enough)} {verb} as well or better."
+    open_ones = [name for name, outcome in others.items() if outcome != "better"]
+    if open_ones:
+        return "not decided", f"Not told apart from lam = -0.2: {', '.join(open_ones)}."
+    return "yes", "lam = -0.2 is more robust than each explicit stand-in."
+
+
+def remains(published: Records, changed: Records, change: str) -> Claim:
+    """Whether the gain of the published settings is there with others, by the plan's words."""
+    before, after = gain(published), gain(changed)
+    question = f"The gain over the standard network remains {change}."
+    numbers = f"Published settings: {before.text()}; {change}: {after.text()}."
+    if before.outcome != "better":
+        return Claim(question, f"{numbers} There is no gain to keep yet.", "not decided")
+    word, reply = _REMAINS[after.outcome]
+    return Claim(question, f"{numbers} {word}", reply)
+
+
+_REMAINS: dict[str, tuple[str, Answer]] = {
+    "better": ("It remains.", "yes"),
+    "worse": ("It is reversed.", "no"),
+    "equivalent": ("It is gone: the networks are equivalent.", "no"),
+    "not decided": ("It is not shown there.", "not decided"),
+}
+
+
+def headline(records: Records) -> str:
+    """The answer in two sentences."""
+    difference, claim = gain(records), needs_solve(records)
+    if difference.difference is None:
+        return "Not all runs are finished: no comparison yet."
+    found = ", ".join(f"{m:.3f}" for m in _median_lam(records)) or "none"
+    return (
+        f"Implicit minus standard: {difference.text()}, lam learnt to {found}. "
+        f"Does the gain need the implicit solve? {claim.agrees.capitalize()}: {claim.measured}"
+    )
+
+
+def _median_lam(records: Records) -> list[float]:
+    lams = [record.lam for record in records.of(IMPLICIT)]
+    return [median(values) for values in zip(*lams, strict=True)]

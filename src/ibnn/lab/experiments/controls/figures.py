@@ -1,0 +1,116 @@
+"""Learning curves of the arms, their differences, and their accuracy under attack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from ibnn.lab.experiments.controls.arms import (
+    ARMS,
+    CLOSE,
+    DECAY,
+    FURTHER,
+    IMPLICIT,
+    NEGATIVE,
+    STANDARD,
+)
+from ibnn.lab.experiments.controls.families import EQUIVALENT
+from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import Paired, median_curve, paired
+
+# Okabe and Ito's other colors; dashes tell the further controls apart.
+_COLORS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b")
+_NEGATIVE = (NEGATIVE, "shrink", DECAY)
+
+
+def draw_curves(records: Records, note: str) -> Figure:
+    """Validation accuracy by epoch: close controls on the left, the rest on the right."""
+    groups = [(CLOSE, "close controls"), ((*FURTHER, NEGATIVE, "shrink"), "further arms")]
+    shown = [(names, title) for names, title in groups if any(records.of(n) for n in names)]
+    shown = shown or [((), "")]
+    figure, panels = style.figure(len(shown), width=4.6 * len(shown) + 1.2, height=4.2, sharey=True)
+    for axes, (names, title) in zip(panels, shown, strict=True):
+        for number, name in enumerate(names):
+            color = _COLORS[number % len(_COLORS)]
+            _curve(axes, records, name, color, "--" if number < len(_COLORS) else ":", 1.2)
+        _curve(axes, records, STANDARD, style.STANDARD, "-", 2.0)
+        _curve(axes, records, IMPLICIT, style.IMPLICIT, "-", 2.0)
+        axes.set_title(title)
+        axes.set_xlabel("epoch")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="lower right", fontsize=7)
+    panels[0].set_ylabel("validation accuracy, %")
+    style.footnote(figure, note)
+    return figure
+
+
+def _curve(axes: Axes, records: Records, arm: str, color: str, line: str, width: float) -> None:
+    curves = {record.seed: record.smooth() for record in records.of(arm)}
+    if curves:
+        middle = [100 * value for value in median_curve(curves)]
+        label = f"{arm} ({len(curves)})"
+        epochs = range(1, len(middle) + 1)
+        axes.plot(epochs, middle, line, color=color, linewidth=width, label=label)
+
+
+def draw_differences(records: Records) -> Figure:
+    """Two columns of intervals: each arm minus standard, and implicit minus each arm."""
+    arms = [name for name in ARMS if records.of(name) and name != STANDARD]
+    over = {arm: paired(records.best(arm), records.best(STANDARD)) for arm in arms}
+    others = [arm for arm in arms if arm != IMPLICIT]
+    left = {arm: paired(records.best(IMPLICIT), records.best(arm)) for arm in others}
+    height = 1.4 + 0.3 * max(1, len(arms))
+    figure, (first, second) = style.figure(2, width=8.4, height=height)
+    _intervals(first, over, "arm minus standard, points")
+    _intervals(second, left, "implicit minus arm, points")
+    second.axvspan(-100 * EQUIVALENT, 100 * EQUIVALENT, color=style.QUIET, alpha=0.15, linewidth=0)
+    pairs = [found.count for found in (*over.values(), *left.values()) if found is not None]
+    if pairs:
+        style.footnote(figure, f"{min(pairs)} to {max(pairs)} pairs of equal seeds")
+    return figure
+
+
+def _intervals(axes: Axes, found: Mapping[str, Paired | None], label: str) -> None:
+    names = list(found)
+    for place, name in enumerate(names):
+        difference = found[name]
+        if difference is None:
+            continue
+        color = {IMPLICIT: style.IMPLICIT}.get(name, style.INK)
+        low, high = 100 * difference.low, 100 * difference.high
+        axes.plot([low, high], [place, place], color=color, linewidth=1.6)
+        axes.plot([100 * difference.mean], [place], "o", color=color, markersize=5)
+    axes.axvline(0.0, color=style.STANDARD, linewidth=1.2)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.5, -0.5)
+    axes.set_xlabel(label)
+
+
+def draw_attacked(records: Records, eps: Sequence[float], note: str) -> Figure:
+    """White-box accuracy against eps, the median of each arm."""
+    figure, (axes,) = style.figure(width=6.4, height=4.4)
+    names = [name for name in ARMS if any(record.attacked for record in records.of(name))]
+    fixed = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT}
+    for number, name in enumerate(names):
+        curves = [record.attacked for record in records.of(name) if record.attacked]
+        middle = [100 * median(values) for values in zip(*curves, strict=True)]
+        bold = name in fixed or name in _NEGATIVE
+        axes.plot(
+            eps,
+            middle,
+            "-" if bold else "--",
+            color=fixed.get(name, _COLORS[number % len(_COLORS)]),
+            linewidth=1.9 if bold else 1.0,
+            label=f"{name} ({len(curves)})",
+        )
+    axes.set_xlabel("eps (l_inf, images in [0, 1])")
+    axes.set_ylabel("accuracy, %")
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper right", fontsize=7)
+    style.footnote(figure, note)
+    return figure

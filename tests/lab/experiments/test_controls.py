@@ -1,0 +1,254 @@
+"""The controls: rules that decide, sentences that follow the numbers, and the whole on digits."""
+
+import csv
+import json
+from dataclasses import replace
+
+import pytest
+from scipy.stats import ttest_rel
+
+from ibnn.lab.experiments import Settings, collect, execute, get, plan
+from ibnn.lab.experiments.controls import claims, tables
+from ibnn.lab.experiments.controls.arms import (
+    ARMS,
+    CLOSE,
+    DECAY,
+    FURTHER,
+    IMPLICIT,
+    NEGATIVE,
+    STANDARD,
+)
+from ibnn.lab.experiments.controls.families import holm, judge, p_value
+from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.controls.tuned import RATES, TUNING_SEEDS
+from ibnn.lab.report import write_report
+from ibnn.lab.stats import Paired, paired
+
+SMOKE = Settings(preset="smoke", dataset="digits")
+NOISE = (0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0008)  # of a seed, small beside the effects
+
+
+def networks(effects: dict[str, float], robust: dict[str, float] | None = None) -> Records:
+    """Six seeds of each arm: 0.7 plus its effect, plus a little that no two arms share."""
+    records = []
+    for place, (arm, effect) in enumerate(effects.items()):
+        for seed in range(6):
+            best = 0.7 + effect + NOISE[(seed + place) % 6]
+            curve = tuple(best * epoch / 10 for epoch in range(1, 11))
+            left = (robust or {}).get(arm, 0.0) + NOISE[(seed + place) % 6]
+            attacked = (best, 0.4 + left, 0.3 + left) if robust else ()
+            records.append(Record(arm, seed, best, best - 0.01, curve, attacked))
+    return Records(records)
+
+
+WORSE_CONTROLS = {STANDARD: 0.0, IMPLICIT: 0.1, **dict.fromkeys(CLOSE, 0.05)}
+
+
+def test_p_is_that_of_the_paired_t_test():
+    first = {0: 0.81, 1: 0.84, 2: 0.79, 3: 0.86, 4: 0.80}
+    second = {0: 0.80, 1: 0.81, 2: 0.80, 3: 0.83, 4: 0.79}
+    expected = ttest_rel(list(first.values()), list(second.values())).pvalue
+    assert p_value(paired(first, second)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_holm_stops_where_a_hypothesis_is_kept():
+    # by hand: 0.01 * 4, 0.02 * 3, then 0.03 * 2 is no more than before, 0.5 * 1
+    found = holm({"a": 0.02, "b": 0.01, "c": 0.03, "d": 0.5})
+    assert found == pytest.approx({"b": 0.04, "a": 0.06, "c": 0.06, "d": 0.5})
+
+
+def test_a_family_is_harder_to_decide_than_one_comparison():
+    # p = 0.02 alone: half-width of the interval at which the t statistic is that of p = 0.02
+    one = Paired(0.01, 0.0018, 0.0182, 10)
+    assert 0.01 < p_value(one) < 0.05
+    assert judge({"a": one})["a"].outcome == "better"
+    crowd = {"a": one, **{name: Paired(0.0, -0.1, 0.1, 10) for name in "bcdef"}}
+    assert judge(crowd)["a"].outcome == "not decided"
+    # comparisons that are still to come count as well
+    assert judge({"a": one, **dict.fromkeys("bcdef")})["a"].outcome == "not decided"
+
+
+@pytest.mark.parametrize(
+    ("difference", "outcome"),
+    [
+        (Paired(0.02, 0.01, 0.03, 10), "better"),
+        (Paired(-0.02, -0.03, -0.01, 10), "worse"),
+        (Paired(0.0005, -0.001, 0.002, 10), "equivalent"),
+        (Paired(0.002, -0.001, 0.005, 10), "not decided"),
+        (Paired(0.02, 0.01, 0.03, 4), "not decided"),  # too few pairs
+        (Paired(0.0005, -0.001, 0.002, 4), "not decided"),
+        (None, "not decided"),
+    ],
+)
+def test_the_four_outcomes(difference, outcome):
+    assert judge({"a": difference})["a"].outcome == outcome
+
+
+def test_the_claim_turns_with_the_numbers():
+    claim = claims.needs_solve(networks(WORSE_CONTROLS))
+    assert claim.agrees == "yes"
+    assert "better than every close control" in claim.measured
+    assert "lite 50 %" in claim.measured
+
+    claim = claims.needs_solve(networks({**WORSE_CONTROLS, "mean-field": 0.15}))
+    assert claim.agrees == "no"
+    assert claim.measured.startswith("mean-field is better than implicit.")
+
+    claim = claims.needs_solve(networks({**WORSE_CONTROLS, "mean-field": 0.1, "gain": 0.12}))
+    assert claim.agrees == "no"
+    assert claim.measured.startswith("gain is better than implicit; mean-field is equivalent")
+
+    claim = claims.needs_solve(networks({**WORSE_CONTROLS, IMPLICIT: -0.1}))
+    assert claim.agrees == "not decided"
+    assert claim.measured == "There is no gain to explain yet."
+
+
+def test_a_control_without_enough_pairs_leaves_the_claim_open():
+    few = Records(r for r in networks(WORSE_CONTROLS) if r.arm != "lite" or r.seed < 4)
+    claim = claims.needs_solve(few)
+    assert claim.agrees == "not decided"
+    assert claim.measured.startswith("Not told apart from implicit: lite.")
+
+
+def test_the_headline_turns_with_the_numbers():
+    assert "Yes: Implicit is better than every" in claims.headline(networks(WORSE_CONTROLS))
+    turned = claims.headline(networks({**WORSE_CONTROLS, "gain": 0.2}))
+    assert "No: gain is better" in turned
+
+
+def test_epochs_saved_turn_with_the_numbers():
+    # straight lines from 0: the better network has the other's best earlier
+    fast, slow = networks(WORSE_CONTROLS), networks({**WORSE_CONTROLS, IMPLICIT: -0.1})
+    assert claims.speed_claims(fast)[0].agrees == "yes"
+    assert claims.speed_claims(slow)[0].agrees == "no"
+    assert "never" in claims.speed_claims(slow)[0].measured
+    # by hand: smoothed, the last epoch has the mean of the last two, 0.95 of the best
+    found = claims.matched(fast, IMPLICIT)
+    assert found is not None
+    level, epoch, reached = found
+    assert (level, epoch) == (pytest.approx(0.95 * 0.7, abs=1e-3), 10)
+    assert reached == pytest.approx(0.95 * 0.7 / 0.8 * 10, abs=0.02)
+
+
+NEGATIVE_ARMS = {STANDARD: 0.0, IMPLICIT: 0.1, NEGATIVE: 0.0, "shrink": 0.0, DECAY: 0.0}
+
+
+@pytest.mark.parametrize(
+    ("robust", "reply", "words"),
+    [
+        ({NEGATIVE: 0.1}, "yes", "more robust than each explicit"),
+        ({NEGATIVE: 0.1, "shrink": 0.2}, "no", "shrink does as well or better."),
+        ({NEGATIVE: 0.1, "shrink": 0.1}, "no", "shrink does as well or better."),
+        ({NEGATIVE: -0.1}, "not decided", "no robustness to explain"),
+    ],
+)
+def test_what_lam_below_zero_is_good_for_turns_with_the_numbers(robust, reply, words):
+    claim = claims.robust_claims(networks(NEGATIVE_ARMS, robust))[-1]
+    assert claim.agrees == reply
+    assert words in claim.measured
+
+
+@pytest.mark.parametrize(
+    ("effect", "reply", "words"),
+    [
+        (0.1, "yes", "It remains."),
+        (-0.1, "no", "It is reversed."),
+        (0.0, "no", "It is gone"),
+    ],
+)
+def test_a_gain_that_vanishes_is_said_to_vanish(effect, reply, words):
+    changed = networks({STANDARD: 0.0, IMPLICIT: effect})
+    claim = claims.remains(networks(WORSE_CONTROLS), changed, "with tuned rates")
+    assert claim.agrees == reply
+    assert words in claim.measured
+
+
+def test_a_record_survives_the_csv():
+    record = Record("gain", 3, 0.8125, 0.8, (0.5, 0.8125), (0.8, 0.4), (0.09, 0.05), 31_200, 0.03)
+    row = {name: str(value) for name, value in record.row().items()}
+    assert Record.from_row(row) == record
+    bare = replace(record, attacked=(), lam=())
+    assert Record.from_row({k: str(v) for k, v in bare.row().items()}) == bare
+
+
+def test_the_table_has_every_arm_and_its_outcome():
+    effects = {name: 0.01 * place for place, name in enumerate(ARMS)}
+    table = tables.accuracy_table(networks(effects))
+    assert [row[0] for row in table.rows] == list(ARMS)
+    outcomes = {row[0]: row[-1] for row in table.rows}
+    assert outcomes[STANDARD] == "better"
+    assert {outcomes[name] for name in (*CLOSE, *FURTHER)} == {"worse"}
+    assert outcomes[IMPLICIT] == outcomes[NEGATIVE] == ""
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory):
+    """All three experiments trained and reported in one folder."""
+    folder = tmp_path_factory.mktemp("controls")
+    for name in ("controls", "controls-torch", "controls-tuned"):
+        settings = SMOKE if name == "controls" else replace(SMOKE, epochs=1)
+        assert execute(get(name), settings, folder, engine="inline").ok
+        write_report(get(name), settings, folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", ["controls", "controls-torch", "controls-tuned"])
+def test_every_report_is_whole(root, name):
+    folder = root / f"{name}-digits"
+    findings = json.loads((folder / "findings.json").read_text())
+    assert findings["missing"] == 0
+    # two pairs can never decide anything
+    assert {claim["agrees"] for claim in findings["claims"]} == {"not decided"}
+    for picture in findings["pictures"]:
+        assert (folder / f"{picture['name']}.png").read_bytes().startswith(b"\x89PNG")
+    with (folder / f"{name}.csv").open() as file:
+        records = Records(Record.from_row(row) for row in csv.DictReader(file))
+    arms = list(ARMS) if name == "controls" else ["standard", "implicit", *sorted(CLOSE)]
+    assert sorted(records.arms()) == sorted(arms)
+    # the tables of the page can be made again from the CSV alone
+    again = tables.accuracy_table(records)
+    assert [list(row) for row in again.rows] == findings["tables"][0]["rows"]
+
+
+def test_arms_of_a_seed_share_everything_but_the_neuron(root):
+    runs, _ = collect(get("controls"), SMOKE, root)
+    warm_up = {}
+    for run in runs:
+        first = next(m for m in run.metrics() if m.stage == "warm-up")
+        warm_up.setdefault(run.config.seed, set()).add(
+            None if run.config.weight_decay else first.loss
+        )
+        assert len(run.measured["white_box"]) == 9
+    assert all(len(losses - {None}) == 1 for losses in warm_up.values())
+
+
+def test_rates_are_picked_on_held_out_images_and_seeds_of_their_own(root):
+    experiment, settings = get("controls-tuned"), replace(SMOKE, epochs=1)
+    finished, left = plan(experiment, settings, root)
+    assert not left
+    tuning = [config for config in finished if config.hold_out]
+    assert {config.seed for config in tuning} == set(TUNING_SEEDS)
+    assert {config.lr_high for config in tuning} >= set(RATES)
+    compared = [c for c in finished if not c.hold_out and c.seed < 2 and c.lr_high != 0.01]
+    results = {run.config.identity(): run.result for run in collect(experiment, settings, root)[0]}
+    for config in compared:
+        arm = ARMS[config.neuron]
+        assert config.lr_high == experiment.rate(settings, arm, results)
+        scores = experiment.scores(settings, arm, results, [*RATES, 0.001, 0.3])
+        assert scores[config.lr_high] == max(scores.values())
+
+
+def test_nothing_is_compared_before_every_rate_was_tried():
+    known = get("controls-tuned").plan(SMOKE, {})
+    assert {config.lr_high for config in known if not config.hold_out} == {0.01}
+    assert len([c for c in known if c.hold_out]) == 6 * len(RATES) * len(TUNING_SEEDS)
+
+
+def test_the_paper_preset_is_the_plan():
+    experiment = get("controls")
+    runs = experiment.plan(Settings(preset="paper", dataset="svhn-resplit"), {})
+    assert len(runs) == len({run.identity() for run in runs}) == 10 * len(ARMS)
+    assert {(r.layers, r.channels, r.epochs, r.n_train) for r in runs} == {(2, 3, 80, None)}
+    cifar = experiment.plan(Settings(preset="paper", dataset="cifar10"), {})
+    assert {run.neuron for run in cifar} == {"standard", "implicit", "mean-field", "instance-norm"}
+    assert {(run.layers, run.channels) for run in cifar} == {(3, 8)}
