@@ -160,7 +160,7 @@ def test_what_is_wrong_in_a_settings_file_is_named(text, words, call, tmp_path):
 
 
 def test_a_failed_run_is_named_at_the_end_and_the_report_still_made(call, monkeypatch):
-    from ibnn.lab.experiments.together.ensemble import Ensemble
+    from ibnn.lab.runner.ensemble import Ensemble
 
     usual = Ensemble.step
 
@@ -188,7 +188,7 @@ def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
         if event.kind == "epoch":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Together, "__call__", interrupt)
+    monkeypatch.setattr(progress.EnsembleDisplay, "__call__", interrupt)
     code, _, err = call(f"{SMOKE} --out results")
     assert code == 130
     assert err.count("\n") == 1

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from ibnn.lab.attacks import FAB, PGD, Attack, Attacked, Noise, Square
-from ibnn.lab.attacks.ball import distance
 from ibnn.lab.attacks.suites import NAMES
+from ibnn.lab.training.ball import distance
 from tests.lab.attacks import exact
 
 SHAPE = (2, 5, 4)

@@ -10,6 +10,7 @@ import pytest
 from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get, plan
 from ibnn.lab.experiments.boundary.experiment import LAMBDAS, SLOPES, Condition, slope_sweep
 from ibnn.lab.report import rebuild, write_report
+from ibnn.lab.runner import run_all
 
 SMOKE = Settings(preset="smoke")
 PICTURES = ("boundary", "networks", "seeds", "energy")
@@ -74,7 +75,7 @@ def test_a_report_is_rebuilt_without_training(root, monkeypatch):
     for file in folder.iterdir():
         if file.name != "experiment.json":
             file.unlink()
-    monkeypatch.setattr("ibnn.lab.experiments.execution.train_together", None)
+    monkeypatch.setattr("ibnn.lab.runner.execution.run_all", None)
     assert rebuild(folder) == folder / "report.html"
     assert (folder / "boundary.csv").read_text() == before
 
@@ -96,9 +97,7 @@ def test_measurements_are_kept_beside_their_runs(root, monkeypatch):
 def test_an_unfinished_experiment_says_so_in_its_report(tmp_path):
     experiment = get("boundary")
     first = experiment.plan(SMOKE, {})
-    from ibnn.lab.experiments.together import train_together
-
-    train_together(first[:3], tmp_path, lambda event: None)
+    run_all(first[:3], tmp_path, "ensemble")
     page = write_report(experiment, SMOKE, tmp_path).read_text()
     assert "9 of 12 runs have no result" in page
     assert "no comparison yet" in page

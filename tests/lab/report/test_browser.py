@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from ibnn.lab.experiments import Settings, get
-from ibnn.lab.experiments.together import train_together
 from ibnn.lab.report import write_report
+from ibnn.lab.runner import run_all
 
 CHROMIUM = next(
     (
@@ -41,7 +41,7 @@ def page(tmp_path_factory) -> Path:
     """A report of very few runs: it has everything a full one has."""
     root = tmp_path_factory.mktemp("browser")
     experiment, settings = get("boundary"), Settings(preset="smoke", seeds=1, epochs=1)
-    train_together(experiment.plan(settings, {}), root, lambda event: None)
+    run_all(experiment.plan(settings, {}), root, "ensemble")
     return write_report(experiment, settings, root)
 
 

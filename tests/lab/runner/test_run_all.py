@@ -199,7 +199,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"engine": "slurm"}, "engine is 'slurm', expected one of inline, processes, ray"),
+        ({"engine": "condor"}, "engine is 'condor', expected one of inline, processes"),
         ({"workers": 0}, "workers is 0, expected at least 1"),
         ({"address": "auto"}, "address is 'auto', but only engine 'ray' joins a cluster"),
     ],

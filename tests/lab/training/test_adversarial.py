@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from ibnn.lab.cli import main
-from ibnn.lab.experiments.together.engine import suits
 from ibnn.lab.models import UCN
+from ibnn.lab.runner.ensemble import suits
 from ibnn.lab.training import ConfigError, RunConfig, RunFolder, all_runs, build_network, loss_of
 from ibnn.lab.training import train as train_run
-from ibnn.lab.training.adversarial import ascend, harden
+from ibnn.lab.training.adversarial import adversarial_examples, ascend
 from tests.lab.training.tiny import DIGITS, PLANE, assert_same_run, images
 
 HARDENED = DIGITS.replace(adversarial_eps=0.1, adversarial_steps=3)
@@ -58,7 +58,7 @@ def test_the_inner_loop_leaves_the_network_as_it_was():
     x, y = batch()
     network = build_network(HARDENED, (1, 8, 8), 3).train()
     before = {name: value.clone() for name, value in network.state_dict().items()}
-    harden(HARDENED, network, x, y, at=(0, 0))
+    adversarial_examples(HARDENED, network, x, y, at=(0, 0))
     assert network.training
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items())
     assert all(parameter.grad is None for parameter in network.parameters())
@@ -69,7 +69,7 @@ def test_random_starts_depend_on_seed_epoch_and_batch_alone():
     network = build_network(HARDENED, (1, 8, 8), 3)
 
     def moved(config=HARDENED, at=(3, 4)) -> torch.Tensor:
-        return harden(config, network, x, y, at=at)
+        return adversarial_examples(config, network, x, y, at=at)
 
     assert torch.equal(moved(), moved())
     for other in (moved(at=(3, 5)), moved(at=(4, 4)), moved(HARDENED.replace(seed=1))):
@@ -78,7 +78,7 @@ def test_random_starts_depend_on_seed_epoch_and_batch_alone():
 
 def test_no_eps_is_no_attack():
     x, y = batch()
-    assert harden(DIGITS, build_network(DIGITS, (1, 8, 8), 3), x, y, at=(0, 0)) is x
+    assert adversarial_examples(DIGITS, build_network(DIGITS, (1, 8, 8), 3), x, y, at=(0, 0)) is x
 
 
 def test_a_kill_after_every_epoch_changes_nothing(tmp_path):
@@ -98,11 +98,11 @@ def test_a_kill_after_every_epoch_changes_nothing(tmp_path):
 def test_it_makes_a_network_harder_to_attack(tmp_path):
     """At the eps trained for, on images it has not seen."""
     plain = DIGITS.replace(neuron="standard", epochs=15, lr_high=0.1)
-    hardened = plain.replace(adversarial_eps=0.2, adversarial_steps=3)
+    adversarial_examplesed = plain.replace(adversarial_eps=0.2, adversarial_steps=3)
     split = images()
     x, y = split.x_test.float() / 255, split.y_test
     right = []
-    for config in (plain, hardened):
+    for config in (plain, adversarial_examplesed):
         network = train(config, tmp_path).network()
         moved = ascend(network, x, y, 0.2, 20, "linf", random())
         right.append(float((network(moved).argmax(1) == y).float().mean()))

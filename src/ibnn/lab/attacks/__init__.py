@@ -11,7 +11,6 @@ test compares robust accuracies and distances with all three where they are inst
 
 from ibnn.lab.attacks.apgd import APGD
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import Norm
 from ibnn.lab.attacks.certificate import Certificate, certify
 from ibnn.lab.attacks.evaluate import evaluate
 from ibnn.lab.attacks.evaluation import Evaluation
@@ -24,6 +23,7 @@ from ibnn.lab.attacks.pixle import Pixle
 from ibnn.lab.attacks.square import Square
 from ibnn.lab.attacks.suites import named, standard, suite
 from ibnn.lab.attacks.transfer import Transfer
+from ibnn.lab.training.ball import Norm
 
 __all__ = [
     "APGD",

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import per_row, project, random_point, steepest
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import Loss, climb, cross_entropy, dlr, targeted_dlr
 from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_one_of
+from ibnn.lab.training.ball import per_row, project, random_point, steepest
 
 MOMENTUM = 0.75  # share of the new step; the rest repeats the last one
 RHO = 0.75  # share of steps that must raise the loss for a step length to be kept

@@ -10,8 +10,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ibnn.lab.attacks.ball import Norm, distance
 from ibnn.lab.attacks.frozen import frozen
+from ibnn.lab.training.ball import Norm, distance
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ibnn.lab.attacks.attack import Attacked
-from ibnn.lab.attacks.ball import Norm, distance
+from ibnn.lab.training.ball import Norm, distance
 
 
 class Best:

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import Norm
 from ibnn.lab.attacks.certificate import certify
 from ibnn.lab.attacks.checks import CHECKS, Check, Subject
 from ibnn.lab.attacks.checks.strength import CURVE, within
@@ -22,6 +21,7 @@ from ibnn.lab.attacks.share import wilson
 from ibnn.lab.attacks.suites import suite
 from ibnn.lab.attacks.transfer import Transfer
 from ibnn.lab.models import implicit_layers
+from ibnn.lab.training.ball import Norm
 
 Progress = Callable[[str, int, int], None]
 

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import distance, per_row, random_point
 from ibnn.lab.attacks.hyperplane import to_hyperplane
 from ibnn.lab.attacks.losses import slope
 from ibnn.lab.attacks.settings import need_ball, need_count
+from ibnn.lab.training.ball import distance, per_row, random_point
 
 ALPHA = 0.1  # the most weight the original image gets in a step
 ETA = 1.05  # how far beyond the hyperplane

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import distance, normal, per_row, steepest, uniform
 from ibnn.lab.attacks.settings import need_ball, need_count
+from ibnn.lab.training.ball import distance, normal, per_row, steepest, uniform
 
 STARTS = 50  # noise images tried where no other image of the batch will do
 HALVINGS = 15  # of a segment, to find the boundary on it

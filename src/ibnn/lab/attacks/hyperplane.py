@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from ibnn.lab.attacks.ball import Norm, distance, per_row, steepest
+from ibnn.lab.training.ball import Norm, distance, per_row, steepest
 
 _STEPS = 50  # one per group of coordinates that meet the box together; a handful in practice
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import normal, project, random_point, steepest, uniform
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import margin, measure
 from ibnn.lab.attacks.settings import need_ball, need_count, need_eps
+from ibnn.lab.training.ball import normal, project, random_point, steepest, uniform
 
 
 @dataclass(frozen=True)

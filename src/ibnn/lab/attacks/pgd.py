@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import project, random_point, steepest
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import LOSSES, LossName, climb, measure
 from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_one_of
+from ibnn.lab.training.ball import project, random_point, steepest
 
 
 @dataclass(frozen=True)

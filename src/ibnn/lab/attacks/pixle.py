@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import Norm
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import measure
 from ibnn.lab.attacks.settings import need_count, need_one_of, need_pictures
+from ibnn.lab.training.ball import Norm
 
 
 @dataclass(frozen=True)

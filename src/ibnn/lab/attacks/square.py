@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import distance, per_row, project, steepest
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import margin, measure
 from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_pictures
+from ibnn.lab.training.ball import distance, per_row, project, steepest
 
 # The share of pixels in a square is halved after these many of 10,000 queries.
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)

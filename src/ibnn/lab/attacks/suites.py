@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from ibnn.lab.attacks.apgd import APGD
 from ibnn.lab.attacks.attack import Attack
-from ibnn.lab.attacks.ball import Norm
 from ibnn.lab.attacks.fab import FAB
 from ibnn.lab.attacks.hopskipjump import HopSkipJump
 from ibnn.lab.attacks.noise import Noise, RandomSearch
@@ -15,6 +14,7 @@ from ibnn.lab.attacks.pixle import Pixle
 from ibnn.lab.attacks.settings import need_ball, need_eps, need_one_of
 from ibnn.lab.attacks.square import Square
 from ibnn.lab.attacks.transfer import Transfer
+from ibnn.lab.training.ball import Norm
 
 Maker = Callable[[float, Norm, bool], Attack]
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 import ibnn
 from ibnn.lab.attacks.apgd import APGD
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import Norm
 from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.attacks.pgd import PGD
+from ibnn.lab.training.ball import Norm
 
 
 @dataclass(frozen=True)

@@ -36,12 +36,12 @@ def tell_plan(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> Non
 def tell_time(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> None:
     """How long the runs known so far will take, from a few steps of each kind of network."""
     from ibnn.lab.runner import duration
-    from ibnn.lab.runner.engine import Settings, cores
+    from ibnn.lab.runner.engine import EngineOptions, cores
     from ibnn.lab.runner.estimate import estimate
 
     left: dict[str, RunConfig] = {}
     for job in work:
-        if job.experiment.engine != "together":
+        if job.experiment.engine != "ensemble":
             left |= {config.identity(): config for config in _plan(job, root)[1]}
     if not left:
         return
@@ -49,7 +49,7 @@ def tell_time(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> Non
     data = chosen.get("data")
     seconds = estimate(
         list(left.values()),
-        Settings(
+        EngineOptions(
             root=root,
             data_root=Path(data) if data else None,
             workers=workers,

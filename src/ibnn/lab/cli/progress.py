@@ -18,7 +18,7 @@ PLAIN_SECONDS = 10.0
 @contextmanager
 def progress(engine: str) -> Iterator[Emit]:
     """A display that suits the engine."""
-    with Together() if engine == "together" else Display() as display:
+    with EnsembleDisplay() if engine == "ensemble" else Display() as display:
         yield display
 
 
@@ -40,7 +40,7 @@ def measuring() -> Iterator[Callable[[int, int], None]]:
         yield tell
 
 
-class Together(Bars):
+class EnsembleDisplay(Bars):
     """All networks of an ensemble are at the same epoch: one line tells everything."""
 
     def __init__(self, console: Console | None = None) -> None:
@@ -56,7 +56,7 @@ class Together(Bars):
         if event.kind == "planned" and event.planned:
             self._networks = len(event.planned)
             self._first = self._told = None
-            self._say(f"{self._networks} networks to train, all together")
+            self._say(f"{self._networks} networks to train as one ensemble")
         elif event.kind == "failed" and event.config is not None:
             self._say(f"{event.config.title()}: FAILED, {event.text.partition(chr(10))[0]}")
         elif event.kind == "epoch" and event.config is not None and event.metrics is not None:

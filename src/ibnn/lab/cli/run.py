@@ -60,7 +60,7 @@ def run(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="inline, processes, ray, or together (many tiny networks as one)."),
+        typer.Option(help="inline, processes, ray, or ensemble (many tiny networks as one)."),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at a time (default: cores).")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster to join.")] = None,

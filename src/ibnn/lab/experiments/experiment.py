@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
-if TYPE_CHECKING:
-    from torch import nn
+from ibnn.lab.runner.finished import Run
 
-    from ibnn.lab.data import Dataset
+if TYPE_CHECKING:
     from ibnn.lab.results import Findings
-    from ibnn.lab.training import Metrics, Result, RunConfig, RunFolder
+    from ibnn.lab.training import Result, RunConfig
+
+__all__ = ["Experiment", "ExperimentError", "Preset", "Run", "Settings"]
 
 
 class ExperimentError(Exception):
@@ -39,31 +39,6 @@ class Settings:
     seeds: int | None = None
     epochs: int | None = None
     lam: str | None = None  # how lam is found, see `lam_modes`
-
-
-@dataclass(frozen=True)
-class Run:
-    """A finished run, as an experiment sees it."""
-
-    config: RunConfig
-    result: Result
-    folder: RunFolder
-    measured: Mapping[str, Any]
-    data_root: str | os.PathLike[str] | None = None  # where its dataset is
-
-    def examples(self) -> Dataset:
-        """The examples it was trained and validated on."""
-        from ibnn.lab.training import examples
-
-        return examples(self.config, self.data_root)
-
-    def network(self) -> nn.Module:
-        """The trained network."""
-        return self.folder.network()
-
-    def metrics(self) -> list[Metrics]:
-        """Every validation."""
-        return self.folder.metrics()
 
 
 class Experiment(ABC):

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ibnn.lab import files
-from ibnn.lab.experiments.execution import collect
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
 from ibnn.lab.experiments.registry import get
 from ibnn.lab.plotting.style import style
 from ibnn.lab.report.output import csv_text, image_bytes
 from ibnn.lab.report.page import Page, render
+from ibnn.lab.runner import collect
 
 ABOUT = "experiment.json"
 PAGE = "report.html"

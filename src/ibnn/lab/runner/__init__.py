@@ -1,7 +1,9 @@
-"""Many runs: those not yet finished are trained here, in processes, or on a Ray cluster."""
+"""Many runs: those not yet finished are trained here, in processes, as an ensemble, or on Ray."""
 
 from ibnn.lab.runner.display import Display
 from ibnn.lab.runner.events import Event
+from ibnn.lab.runner.execution import collect, execute, plan
+from ibnn.lab.runner.finished import Run
 from ibnn.lab.runner.outcome import Outcome, Stopped
 from ibnn.lab.runner.run import ENGINES, EngineError, run_all
 from ibnn.lab.runner.timeleft import TimeLeft, duration
@@ -12,8 +14,12 @@ __all__ = [
     "EngineError",
     "Event",
     "Outcome",
+    "Run",
     "Stopped",
     "TimeLeft",
+    "collect",
     "duration",
+    "execute",
+    "plan",
     "run_all",
 ]

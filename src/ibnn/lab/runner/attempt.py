@@ -3,22 +3,37 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ibnn.lab import data
-from ibnn.lab.training import Metrics, RunConfig, RunFolder, RunLockedError, load_dataset, train
+from ibnn.lab.training import (
+    Metrics,
+    RunConfig,
+    RunFolder,
+    RunLockedError,
+    load_dataset,
+    make_listeners,
+    train,
+)
 
 
 class Attempts:
     """Trains one run after the other and keeps the dataset of the last one in memory."""
 
     def __init__(
-        self, root: str | Path, data_root: str | Path | None, checkpoint_seconds: float = 1.0
+        self,
+        root: str | Path,
+        data_root: str | Path | None,
+        checkpoint_seconds: float = 1.0,
+        device: str = "cpu",
+        log: Sequence[str] = (),
     ):
         self.root = root
         self.data_root = data_root
         self.checkpoint_seconds = checkpoint_seconds
+        self.device = device
+        self.log = log
         self._dataset: tuple[str, data.Dataset] | None = None
 
     def __call__(self, config: RunConfig, on_epoch: Callable[[Metrics], None]) -> str:
@@ -28,7 +43,9 @@ class Attempts:
                 config,
                 self.root,
                 dataset=self._load(config),
+                device=self.device,
                 on_epoch=on_epoch,
+                listeners=make_listeners(self.log),
                 checkpoint_seconds=self.checkpoint_seconds,
             )
         except Exception as error:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from ibnn.lab.training.device import device_of_worker
 
 
 class EngineError(Exception):
@@ -12,16 +15,40 @@ class EngineError(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
-    """The same for every engine; each uses what concerns it."""
+class EngineOptions:
+    """The same for every engine; each uses what concerns it.
+
+    Args:
+        root: run folders are `<root>/runs/<identity>`.
+        data_root: where datasets are kept.
+        workers: runs trained at a time.
+        threads: of each worker.
+        retries: of a run whose worker was lost.
+        address: of a Ray cluster.
+        checkpoint_seconds: the least time between two checkpoints of a run.
+        device: where networks are trained; several are given to the workers in turn.
+        log: names of listeners every run is told to.
+    """
 
     root: Path
     data_root: Path | None = None
     workers: int = 1
-    threads: int = 1  # of each worker
-    retries: int = 3  # of a run whose worker was lost
-    address: str | None = None  # of a Ray cluster
-    checkpoint_seconds: float = 1.0  # the least time between two checkpoints of a run
+    threads: int = 1
+    retries: int = 3
+    address: str | None = None
+    checkpoint_seconds: float = 1.0
+    device: str = "cpu"
+    log: tuple[str, ...] = ()
+
+    def attempt(self, worker: int = 0) -> dict[str, Any]:
+        """What a worker process is told, as JSON takes it; accelerators are taken in turn."""
+        return {
+            "root": str(self.root),
+            "data_root": None if self.data_root is None else str(self.data_root),
+            "checkpoint_seconds": self.checkpoint_seconds,
+            "device": device_of_worker(self.device, worker),
+            "log": list(self.log),
+        }
 
     def environment(self) -> dict[str, str]:
         """Threads are set before torch starts: changing them later is not safe in every build."""

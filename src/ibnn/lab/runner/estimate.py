@@ -19,7 +19,7 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.models import implicit_layers
-from ibnn.lab.runner.engine import EngineError, Settings
+from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.timeleft import spread_over
 from ibnn.lab.training import RunConfig
 from ibnn.lab.training.network import build_network
@@ -39,12 +39,12 @@ class Pace:
     validation: float
 
 
-def estimate(configs: Sequence[RunConfig], settings: Settings) -> float:
-    """Seconds all runs will take together, `settings.workers` at a time."""
+def estimate(configs: Sequence[RunConfig], options: EngineOptions) -> float:
+    """Seconds all runs will take together, `options.workers` at a time."""
     kinds = {_kind(config): config for config in configs}
     kinds |= {_kind(_standard(c)): _standard(c) for c in configs}
-    paces = dict(zip(kinds, _measure(list(kinds.values()), settings), strict=True))
-    sizes = {c.dataset: _sizes(c.dataset, settings) for c in configs}
+    paces = dict(zip(kinds, _measure(list(kinds.values()), options), strict=True))
+    sizes = {c.dataset: _sizes(c.dataset, options) for c in configs}
     times = []
     for config in configs:
         own, warm_up = paces[_kind(config)], paces[_kind(_standard(config))]
@@ -56,7 +56,7 @@ def estimate(configs: Sequence[RunConfig], settings: Settings) -> float:
                 for number, pace in zip(epochs, (own, warm_up), strict=True)
             )
         )
-    return spread_over(times, settings.workers)
+    return spread_over(times, options.workers)
 
 
 def measure(config: RunConfig, dataset: data.Dataset) -> Pace:
@@ -92,15 +92,15 @@ def _seconds(action: Callable[[], object]) -> float:
     return min(times)  # whatever else this machine does only adds to a time
 
 
-def _measure(configs: Sequence[RunConfig], settings: Settings) -> list[Pace]:
-    about = {"data_root": str(settings.data_root) if settings.data_root else None}
+def _measure(configs: Sequence[RunConfig], options: EngineOptions) -> list[Pace]:
+    about = {"data_root": str(options.data_root) if options.data_root else None}
     lines = [json.dumps(about), *(json.dumps(asdict(config)) for config in configs)]
     done = subprocess.run(
         [sys.executable, "-m", "ibnn.lab.runner.estimate"],
         input="\n".join(lines),
         capture_output=True,
         text=True,
-        env={**os.environ, **settings.environment()},
+        env={**os.environ, **options.environment()},
         check=False,
     )
     if done.returncode:
@@ -121,8 +121,8 @@ def _standard(config: RunConfig) -> RunConfig:
     return config.replace(neuron="standard", lam=0.0, learn_lam=True, slope=10.0)
 
 
-def _sizes(name: str, settings: Settings) -> tuple[int, int]:
-    loaded = data.load(name, settings.data_root)
+def _sizes(name: str, options: EngineOptions) -> tuple[int, int]:
+    loaded = data.load(name, options.data_root)
     return len(loaded.x_train), len(loaded.x_test)
 
 

@@ -6,14 +6,14 @@ import os
 from collections.abc import Sequence
 
 from ibnn.lab.runner.attempt import Attempts
-from ibnn.lab.runner.engine import Settings
+from ibnn.lab.runner.engine import EngineOptions
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
 
-def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
     """Train all; a run that fails does not stop the others."""
-    attempt = Attempts(settings.root, settings.data_root, settings.checkpoint_seconds)
+    attempt = Attempts(**options.attempt())
     for config in configs:
 
         def on_epoch(metrics: Metrics, config: RunConfig = config) -> None:

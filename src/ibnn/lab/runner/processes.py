@@ -21,7 +21,7 @@ from pathlib import Path
 
 from ibnn.engine.native import loader
 from ibnn.lab.runner.attempt import record
-from ibnn.lab.runner.engine import EngineError, Settings
+from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
@@ -30,17 +30,17 @@ class WorkerLostError(Exception):
     """A worker process ended in the middle of a run."""
 
 
-def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
-    """Train all, `settings.workers` at a time; events are emitted from the calling thread."""
+def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+    """Train all, `options.workers` at a time; events are emitted from the calling thread."""
     if any(config.neuron == "implicit" for config in configs):
         loader.available()  # compiled once here, not by every worker at the same time
     todo: queue.SimpleQueue[RunConfig] = queue.SimpleQueue()
     for config in configs:
         todo.put(config)
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    workers = [Worker(settings) for _ in range(min(settings.workers, len(configs)))]
+    workers = [Worker(options, number) for number in range(min(options.workers, len(configs)))]
     threads = [
-        threading.Thread(target=_drive, args=(worker, todo, events, settings), daemon=True)
+        threading.Thread(target=_drive, args=(worker, todo, events, options), daemon=True)
         for worker in workers
     ]
     for thread in threads:
@@ -64,29 +64,29 @@ def _drive(
     worker: Worker,
     todo: queue.SimpleQueue[RunConfig],
     events: queue.SimpleQueue[Event],
-    settings: Settings,
+    options: EngineOptions,
 ) -> None:
     while not worker.stopped:
         try:
             config = todo.get_nowait()
         except queue.Empty:
             return worker.stop()
-        for attempt in range(settings.retries + 1):
+        for attempt in range(options.retries + 1):
             try:
                 worker.train(config, events.put)
                 break
             except WorkerLostError as error:
                 if worker.stopped:
                     return None
-                if attempt < settings.retries:
+                if attempt < options.retries:
                     events.put(Event(kind="lost", config=config, text=str(error)))
                     continue
                 lost = EngineError(
                     f"lost its worker in attempt {attempt + 1} of {attempt + 1}: {error}"
                 )
-                text = record(settings.root, config, lost)
+                text = record(options.root, config, lost)
             except Exception as error:
-                text = record(settings.root, config, error)
+                text = record(options.root, config, error)
             events.put(Event(kind="failed", config=config, text=text))
             break
     return None
@@ -95,9 +95,10 @@ def _drive(
 class Worker:
     """One child process, started when first needed and again after it was lost."""
 
-    def __init__(self, settings: Settings):
+    def __init__(self, options: EngineOptions, number: int = 0):
         self.stopped = False
-        self._settings = settings
+        self._number = number
+        self._options = options
         self._process: subprocess.Popen[str] | None = None
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the worker)
         self._starting = threading.Lock()
@@ -165,15 +166,10 @@ class Worker:
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             text=True,
-            env={**os.environ, **self._settings.environment(), "PYTHONPATH": path},
+            env={**os.environ, **self._options.environment(), "PYTHONPATH": path},
         )
         assert process.stdin is not None
-        places = {
-            "root": str(self._settings.root),
-            "data_root": self._settings.data_root and str(self._settings.data_root),
-            "checkpoint_seconds": self._settings.checkpoint_seconds,
-        }
-        process.stdin.write(json.dumps(places) + "\n")
+        process.stdin.write(json.dumps(self._options.attempt(self._number)) + "\n")
         process.stdin.flush()
         return process
 

@@ -15,15 +15,23 @@ from typing import Any
 
 from ibnn.lab import data, files
 from ibnn.lab.runner.attempt import record
-from ibnn.lab.runner.engine import EngineError, Settings
+from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.events import Emit, Event
-from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder, load_dataset, train
+from ibnn.lab.training import (
+    Metrics,
+    RunConfig,
+    RunError,
+    RunFolder,
+    load_dataset,
+    make_listeners,
+    train,
+)
 
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
 
 
-def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
     """Train all; Ray decides where, and starts a task again whose worker or node was lost."""
     try:
         ray: Any = importlib.import_module("ray")
@@ -31,29 +39,29 @@ def run(configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
         raise EngineError("engine 'ray' needs Ray: pip install 'ibnn[ray]'") from None
     started_here = not ray.is_initialized()
     if started_here:
-        _connect(ray, settings)
+        _connect(ray, options)
     try:
-        _run(ray, configs, settings, emit)
+        _run(ray, configs, options, emit)
     finally:
         if started_here:
             ray.shutdown()
 
 
-def _connect(ray: Any, settings: Settings) -> None:
+def _connect(ray: Any, options: EngineOptions) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
-    if settings.address is None:
-        options |= {"num_cpus": settings.workers * settings.threads, "include_dashboard": False}
-        options["runtime_env"] = {"env_vars": {"PYTHONPATH": path}}
+    keywords: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
+    if options.address is None:
+        keywords |= {"num_cpus": options.workers * options.threads, "include_dashboard": False}
+        keywords["runtime_env"] = {"env_vars": {"PYTHONPATH": path}}
     else:
-        _knock(settings.address)
-        options["address"] = settings.address
+        _knock(options.address)
+        keywords["address"] = options.address
     try:
-        ray.init(**options)
+        ray.init(**keywords)
     except Exception as error:
-        where = f"at {settings.address}" if settings.address else "on this machine"
+        where = f"at {options.address}" if options.address else "on this machine"
         reason = str(error).strip().splitlines()
         raise EngineError(f"no Ray cluster {where}: {reason[0] if reason else error!r}") from None
 
@@ -69,12 +77,13 @@ def _knock(address: str) -> None:
         raise EngineError(f"no Ray cluster at {address}: {error}") from None
 
 
-def _run(ray: Any, configs: Sequence[RunConfig], settings: Settings, emit: Emit) -> None:
+def _run(ray: Any, configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
     task = ray.remote(
-        num_cpus=settings.threads,
-        max_retries=settings.retries,
-        runtime_env={"env_vars": settings.environment()},
+        num_cpus=options.threads,
+        num_gpus=0 if options.device == "cpu" else 1,
+        max_retries=options.retries,
+        runtime_env={"env_vars": options.environment()},
     )(_task)
     datasets: dict[str, Any] = {}
     running: dict[Any, RunConfig] = {}
@@ -82,16 +91,18 @@ def _run(ray: Any, configs: Sequence[RunConfig], settings: Settings, emit: Emit)
     for config in configs:
         if config.dataset not in datasets:
             try:
-                datasets[config.dataset] = ray.put(load_dataset(config, settings.data_root))
+                datasets[config.dataset] = ray.put(load_dataset(config, options.data_root))
             except (data.DataError, RunError) as error:
-                emit(Event(kind="failed", config=config, text=record(settings.root, config, error)))
+                emit(Event(kind="failed", config=config, text=record(options.root, config, error)))
                 continue
-        root = str(settings.root.absolute())
+        root = str(options.root.absolute())
         job = task.remote(
             config.to_json(),
             root,
             datasets[config.dataset],
-            settings.checkpoint_seconds,
+            options.checkpoint_seconds,
+            options.device,
+            list(options.log),
             mailbox,
         )
         running[job] = config
@@ -109,21 +120,21 @@ def _run(ray: Any, configs: Sequence[RunConfig], settings: Settings, emit: Emit)
             pass_on()
             for job in finished:
                 config = running.pop(job)
-                text = _collect(ray, job, config, settings)
+                text = _collect(ray, job, config, options)
                 emit(Event(kind="failed" if text else "done", config=config, text=text))
     finally:
         for job in running:
             ray.cancel(job, force=True)
 
 
-def _collect(ray: Any, job: Any, config: RunConfig, settings: Settings) -> str:
+def _collect(ray: Any, job: Any, config: RunConfig, options: EngineOptions) -> str:
     """Bring the run folder home if it is not here; the text is empty when the run is finished."""
     try:
         text, contents = ray.get(job)
     except Exception as error:
         lost = EngineError(f"lost its worker: {type(error).__name__}")
-        return record(settings.root, config, lost)
-    folder = RunFolder(settings.root, config.identity())
+        return record(options.root, config, lost)
+    folder = RunFolder(options.root, config.identity())
     if folder.status() != ("failed" if text else "finished"):
         folder.path.mkdir(parents=True, exist_ok=True)
         for name in sorted(contents, key=lambda name: name == "result.json"):
@@ -148,7 +159,13 @@ class Mailbox:
 
 
 def _task(
-    config_json: str, root: str, dataset: data.Dataset, checkpoint_seconds: float, mailbox: Any
+    config_json: str,
+    root: str,
+    dataset: data.Dataset,
+    checkpoint_seconds: float,
+    device: str,
+    log: list[str],
+    mailbox: Any,
 ) -> tuple[str, dict[str, bytes]]:
     """On the cluster: train one run; what went wrong as text, and the files of the run."""
     config = RunConfig.from_json(config_json)
@@ -164,7 +181,9 @@ def _task(
             config,
             root,
             dataset=dataset,
+            device=device,
             on_epoch=on_epoch,
+            listeners=make_listeners(log),
             checkpoint_seconds=checkpoint_seconds,
         )
     except Exception as error:

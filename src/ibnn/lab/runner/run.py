@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from ibnn.lab.runner.engine import EngineError, Settings, cores
+from ibnn.lab.runner.engine import EngineError, EngineOptions, cores
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.runner.outcome import Outcome, Stopped
-from ibnn.lab.training import CheckpointError, RunConfig, RunFolder, with_checksum
+from ibnn.lab.training import (
+    CheckpointError,
+    RunConfig,
+    RunFolder,
+    choose_device,
+    make_listeners,
+    with_checksum,
+)
 
-ENGINES = ("inline", "processes", "ray")
+ENGINES = ("inline", "processes", "ensemble", "ray")
+_OLD_NAMES = {"together": "ensemble"}  # of 0.1
 
 
 def run_all(
@@ -29,22 +38,34 @@ def run_all(
     threads: int | None = None,
     retries: int = 3,
     checkpoint_seconds: float = 1.0,
+    device: str = "cpu",
+    log: Sequence[str] = (),
 ) -> Outcome:
     """Train every run once; those with a result are skipped, a failed one leaves the rest alone.
 
     Args:
         root: run folders are `<root>/runs/<identity>`.
+        engine: `inline` (here, one after the other), `processes`, `ensemble` (many tiny
+            perceptrons as one) or `ray`.
         workers: runs trained at a time (processes, ray); by default one per core.
         address: of a Ray cluster to join; without it a local one is started and stopped.
         on_event: told about everything that happens, e.g. a `Display`.
         threads: of each worker; by default the cores divided among the workers.
         retries: how often a run whose worker was killed is taken up again.
+        data_root: where datasets are kept.
         checkpoint_seconds: see `train`.
+        device: see `train`; with `auto` or `cuda` the accelerators are given to workers in turn.
+        log: names of listeners each run is told to, see `register_listener`.
 
     Raises:
         EngineError: the engine does not exist or cannot start.
         Stopped: Ctrl-C; workers have ended and the same call goes on.
     """
+    if engine in _OLD_NAMES:
+        new = _OLD_NAMES[engine]
+        text = f"engine {engine!r} is called {new!r} now"
+        warnings.warn(text, DeprecationWarning, stacklevel=2)
+        engine = new
     if engine not in ENGINES:
         raise EngineError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
@@ -62,8 +83,12 @@ def run_all(
             tell(Event(kind="skipped", config=config))
         else:
             planned.append(config)
-    at_once = 1 if engine == "inline" else min(workers or cores(), max(1, len(planned)))
-    settings = Settings(
+    at_once = {
+        "inline": 1,
+        "ensemble": max(1, len(planned)),
+    }.get(engine, min(workers or cores(), max(1, len(planned))))
+    make_listeners(log)  # an unknown or missing one is told before any run
+    options = EngineOptions(
         root=Path(root),
         data_root=None if data_root is None else Path(data_root),
         workers=at_once,
@@ -71,6 +96,8 @@ def run_all(
         retries=retries,
         address=address,
         checkpoint_seconds=checkpoint_seconds,
+        device=str(choose_device(device)) if engine == "inline" else device,
+        log=tuple(log),
     )
 
     def emit(event: Event) -> None:
@@ -88,7 +115,7 @@ def run_all(
     if planned:
         run = importlib.import_module(f"ibnn.lab.runner.{engine}").run
         try:
-            run(planned, settings, emit)
+            run(planned, options, emit)
         except KeyboardInterrupt:
             left = len(planned) - len(outcome.done) - len(outcome.failed)
             raise Stopped(outcome, left) from None

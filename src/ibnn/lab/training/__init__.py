@@ -1,6 +1,7 @@
 """One run from config to result: the training loop and the folder it survives in."""
 
 from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.device import DeviceError, choose_device
 from ibnn.lab.training.environment import environment
 from ibnn.lab.training.errors import (
     CheckpointError,
@@ -10,6 +11,13 @@ from ibnn.lab.training.errors import (
     RunLockedError,
 )
 from ibnn.lab.training.folder import RunFolder, all_runs, load_network
+from ibnn.lab.training.listeners import (
+    Listener,
+    ListenerError,
+    listener_names,
+    make_listeners,
+    register_listener,
+)
 from ibnn.lab.training.loop import train
 from ibnn.lab.training.metrics import Metrics
 from ibnn.lab.training.network import build_network, parameter_count
@@ -23,7 +31,10 @@ from ibnn.lab.training.validation import Validation, validate
 __all__ = [
     "CheckpointError",
     "ConfigError",
+    "DeviceError",
     "DivergedError",
+    "Listener",
+    "ListenerError",
     "Metrics",
     "OpenedNetwork",
     "Result",
@@ -34,15 +45,19 @@ __all__ = [
     "Validation",
     "all_runs",
     "build_network",
+    "choose_device",
     "environment",
     "examples",
+    "listener_names",
     "load_dataset",
     "load_network",
     "loss_of",
+    "make_listeners",
     "open_network",
     "parameter_count",
     "predict",
     "prepare",
+    "register_listener",
     "train",
     "triangle",
     "validate",

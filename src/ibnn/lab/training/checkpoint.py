@@ -35,6 +35,7 @@ class Checkpoint:
     momentum: dict[str, Tensor]
     metrics: tuple[Metrics, ...]
     threads: tuple[int, ...]  # every thread count the training has used
+    devices: tuple[str, ...] = ()  # every device it has been on; not known of runs of 0.1
 
 
 def write(path: Path, previous: Path, checkpoint: Checkpoint) -> None:
@@ -51,6 +52,7 @@ def write(path: Path, previous: Path, checkpoint: Checkpoint) -> None:
         "neuron": checkpoint.neuron,
         "metrics": [line.to_line() for line in checkpoint.metrics],
         "threads": checkpoint.threads,
+        "devices": checkpoint.devices,
     }
     with files.atomic(path) as file:
         file.write(packed(about, tensors))
@@ -76,6 +78,7 @@ def read(path: Path) -> Checkpoint:
         momentum=_part(tensors, "momentum/"),
         metrics=tuple(Metrics.from_dict(json.loads(line)) for line in about["metrics"]),
         threads=tuple(about["threads"]),
+        devices=tuple(about.get("devices", ())),
     )
 
 

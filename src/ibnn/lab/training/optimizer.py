@@ -47,4 +47,4 @@ def load_momentum(
             raise CheckpointError(
                 f"momentum of {name!r} with shape {tuple(buffer.shape)} does not fit the network"
             )
-        optimizer.state[parameter]["momentum_buffer"] = buffer.clone()
+        optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter, copy=True)

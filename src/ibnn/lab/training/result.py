@@ -36,7 +36,7 @@ class Result:
     n_test: int
     data: str  # checksum of the examples
     seconds: float  # over all epochs, also those before a kill
-    environment: dict[str, Any]  # `threads_used`: more than one value if it was resumed otherwise
+    environment: dict[str, Any]  # `threads_used`, `devices_used`: several if it was resumed so
     version: int = 1
 
 
@@ -46,7 +46,6 @@ def summarise(
     data: str,
     network: nn.Module,
     metrics: Sequence[Metrics],
-    threads: Sequence[int],
 ) -> Result:
     """The result of a run from everything it measured."""
     trained = [line for line in metrics if line.stage == "training"]
@@ -70,7 +69,6 @@ def summarise(
         seconds=sum(line.seconds for line in metrics),
         environment={
             **environment(),
-            "threads_used": list(threads),
             # Not asked for a standard network: the answer may take a compilation.
             "compiled_engine": loader.available() if config.neuron == "implicit" else None,
         },

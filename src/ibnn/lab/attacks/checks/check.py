@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from ibnn import solver as solvers
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.ball import Norm
 from ibnn.lab.models import implicit_layers
+from ibnn.lab.training.ball import Norm
 
 
 @dataclass(frozen=True)

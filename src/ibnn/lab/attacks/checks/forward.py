@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
-from ibnn.lab.attacks.ball import distance
 from ibnn.lab.attacks.checks.check import Check, Subject
 from ibnn.lab.attacks.checks.strength import within
 from ibnn.lab.attacks.pgd import PGD
 from ibnn.lab.models import implicit_layers
+from ibnn.lab.training.ball import distance
 
 # what a layer promises for z, relative to max(1, |y|): see the design
 ACCURACY = {torch.float64: 1e-10}

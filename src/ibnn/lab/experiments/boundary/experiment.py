@@ -62,7 +62,7 @@ class Boundary(Experiment):
     name = "boundary"
     title = "Decision boundaries of three hidden neurons"
     datasets = ("arrows", "moons", "circles", "spirals")
-    engine = "together"
+    engine = "ensemble"
     presets: ClassVar = {
         "smoke": Preset(
             seeds=2,

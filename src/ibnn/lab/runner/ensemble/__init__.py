@@ -1,4 +1,4 @@
-"""Engine `together`: small perceptrons trained as one ensemble, each still a run of its own.
+"""Engine `ensemble`: small perceptrons trained as one ensemble, each still a run of its own.
 
 The steps are those of `ibnn.lab.training.train`, for all networks at once; each run has its
 folder, its metrics, its checkpoints and its result, and goes on from them after a kill. The
@@ -6,7 +6,7 @@ steps equal those of a run trained alone up to rounding (sums are taken in anoth
 long training may amplify.
 """
 
-from ibnn.lab.experiments.together.engine import suits, train_together
-from ibnn.lab.experiments.together.ensemble import Ensemble
+from ibnn.lab.runner.ensemble.engine import run, suits
+from ibnn.lab.runner.ensemble.networks import Ensemble
 
-__all__ = ["Ensemble", "suits", "train_together"]
+__all__ = ["Ensemble", "run", "suits"]

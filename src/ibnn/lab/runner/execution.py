@@ -8,38 +8,51 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from ibnn.lab import data, files
-from ibnn.lab.experiments.experiment import Experiment, Run, Settings
-from ibnn.lab.experiments.together import train_together
-from ibnn.lab.runner import EngineError, Outcome, run_all
 from ibnn.lab.runner.events import Emit
+from ibnn.lab.runner.finished import Run
+from ibnn.lab.runner.outcome import Outcome
+from ibnn.lab.runner.run import run_all
 from ibnn.lab.training import Result, RunConfig, RunFolder
 
-ENGINES = ("together", "inline", "processes", "ray")
+
+class Experiment(Protocol):
+    """What the runner asks of an experiment; the settings are the experiment's own business."""
+
+    name: ClassVar[str]
+    engine: ClassVar[str]
+    measures: ClassVar[int]
+
+    def check(self, settings: Any, /) -> None: ...
+    def dataset(self, settings: Any, /) -> str: ...
+    def plan(self, settings: Any, results: Mapping[str, Result], /) -> list[RunConfig]: ...
+    def measure(self, run: Run, /) -> dict[str, Any]: ...
 
 
 def execute(
     experiment: Experiment,
-    settings: Settings,
+    settings: Any,
     root: str | os.PathLike[str],
     *,
     engine: str | None = None,
     workers: int | None = None,
     address: str | None = None,
     data_root: str | os.PathLike[str] | None = None,
+    device: str = "cpu",
+    log: tuple[str, ...] = (),
     on_event: Emit | None = None,
 ) -> Outcome:
-    """Train whatever the experiment still needs; failed runs leave the others alone."""
+    """Train whatever the experiment still needs; failed runs leave the others alone.
+
+    Args:
+        settings: what the user chose, as the experiment takes it.
+        engine: the experiment's own when absent.
+        workers, address, data_root, device, log, on_event: see `run_all`.
+    """
     experiment.check(settings)
-    engine = engine or experiment.engine
-    if engine == "together" and experiment.engine != "together":
-        raise EngineError(f"engine 'together' is for tiny networks, not for {experiment.name}")
-    if engine == "together" and address is not None:
-        raise EngineError(f"address is {address!r}, but only engine 'ray' joins a cluster")
     data.load(experiment.dataset(settings), data_root)  # missing data is told before any run
-    tell = on_event or (lambda event: None)
     total = Outcome()
     while True:
         known = experiment.plan(settings, results(experiment, settings, root))
@@ -47,17 +60,24 @@ def execute(
         new = [config for config in known if config.identity() not in tried]
         if not new:
             return total
-        if engine == "together":
-            outcome = train_together(new, root, tell, data_root)
-        else:
-            outcome = run_all(new, root, engine, workers, address, tell, data_root=data_root)
+        outcome = run_all(
+            new,
+            root,
+            engine or experiment.engine,
+            workers,
+            address,
+            on_event,
+            data_root=data_root,
+            device=device,
+            log=log,
+        )
         total.done += outcome.done
         total.skipped += outcome.skipped
         total.failed |= outcome.failed
 
 
 def plan(
-    experiment: Experiment, settings: Settings, root: str | os.PathLike[str]
+    experiment: Experiment, settings: Any, root: str | os.PathLike[str]
 ) -> tuple[list[RunConfig], list[RunConfig]]:
     """The runs known so far: (finished, to train)."""
     known = experiment.plan(settings, results(experiment, settings, root))
@@ -67,7 +87,7 @@ def plan(
 
 
 def results(
-    experiment: Experiment, settings: Settings, root: str | os.PathLike[str]
+    experiment: Experiment, settings: Any, root: str | os.PathLike[str]
 ) -> dict[str, Result]:
     """The results on disk of every run the experiment needs, later stages included."""
     found: dict[str, Result] = {}
@@ -82,7 +102,7 @@ def results(
 
 def collect(
     experiment: Experiment,
-    settings: Settings,
+    settings: Any,
     root: str | os.PathLike[str],
     data_root: str | os.PathLike[str] | None = None,
     on_measure: Callable[[int, int], None] | None = None,

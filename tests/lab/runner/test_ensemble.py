@@ -1,10 +1,10 @@
-"""Networks trained together: each is the run it would have been alone."""
+"""Networks trained as one ensemble: each is the run it would have been alone."""
 
 import pytest
 import torch
 
-from ibnn.lab.experiments.together import suits, train_together
-from ibnn.lab.runner import Event, Stopped
+from ibnn.lab.runner import EngineError, Event, Stopped, run_all
+from ibnn.lab.runner.ensemble import Ensemble, suits
 from ibnn.lab.training import RunConfig, RunFolder, train
 
 BASE = RunConfig(
@@ -25,6 +25,10 @@ RUNS = [BASE, IMPLICIT, IMPLICIT.replace(lam=0.0625, slope=8.0), IMPLICIT.replac
 
 def ignore(event: Event) -> None:
     """Nobody watches."""
+
+
+def train_ensemble(configs, root, on_event=ignore, **options):
+    return run_all(configs, root, "ensemble", on_event=on_event, **options)
 
 
 def assert_same_numbers(one: RunFolder, other: RunFolder) -> None:
@@ -50,42 +54,38 @@ def assert_same_numbers(one: RunFolder, other: RunFolder) -> None:
     assert one.result().parameters == other.result().parameters
 
 
-def test_together_gives_the_numbers_of_training_alone(tmp_path):
-    outcome = train_together(RUNS, tmp_path / "together", ignore)
+def test_an_ensemble_gives_the_numbers_of_training_alone(tmp_path):
+    outcome = train_ensemble(RUNS, tmp_path / "ensemble", ignore)
     assert len(outcome.done) == 4
     for config in RUNS:
         train(config, tmp_path / "alone")
         assert_same_numbers(
-            RunFolder(tmp_path / "together", config.identity()),
+            RunFolder(tmp_path / "ensemble", config.identity()),
             RunFolder(tmp_path / "alone", config.identity()),
         )
 
 
 def test_finished_runs_are_not_trained_again(tmp_path):
     train(RUNS[0], tmp_path)
-    outcome = train_together(RUNS[:2], tmp_path, ignore)
+    outcome = train_ensemble(RUNS[:2], tmp_path, ignore)
     assert outcome.skipped == [RUNS[0].identity()]
     assert outcome.done == [RUNS[1].identity()]
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_a_stopped_ensemble_goes_on_from_its_checkpoints(after, tmp_path, monkeypatch):
-    from ibnn.lab.experiments.together import loop
-
-    monkeypatch.setattr(loop, "CHECKPOINT_SECONDS", 0.0)
-
+def test_a_stopped_ensemble_goes_on_from_its_checkpoints(after, tmp_path):
     def interrupt(event: Event) -> None:
         metrics = event.metrics
         if metrics is not None and metrics.stage == "training" and metrics.epoch == after:
             raise KeyboardInterrupt
 
     with pytest.raises(Stopped, match="2 runs to go"):
-        train_together(RUNS[:2], tmp_path / "stopped", interrupt)
+        train_ensemble(RUNS[:2], tmp_path / "stopped", interrupt, checkpoint_seconds=0)
     checkpoint = RunFolder(tmp_path / "stopped", RUNS[1].identity()).latest()
     assert checkpoint is not None
-    assert checkpoint.epochs_done == after
-    train_together(RUNS[:2], tmp_path / "stopped", ignore)
-    train_together(RUNS[:2], tmp_path / "whole", ignore)
+    assert checkpoint.epochs_done == 1 + after  # the warm-up counts
+    train_ensemble(RUNS[:2], tmp_path / "stopped", ignore)
+    train_ensemble(RUNS[:2], tmp_path / "whole", ignore)
     for config in RUNS[:2]:
         assert_same_numbers(
             RunFolder(tmp_path / "stopped", config.identity()),
@@ -94,8 +94,6 @@ def test_a_stopped_ensemble_goes_on_from_its_checkpoints(after, tmp_path, monkey
 
 
 def test_a_network_that_diverges_leaves_the_others_alone(tmp_path, monkeypatch):
-    from ibnn.lab.experiments.together.ensemble import Ensemble
-
     usual, sick, well = Ensemble.step, RUNS[1], RUNS[2]
 
     def poisoned(self, loss, *rest):
@@ -105,13 +103,13 @@ def test_a_network_that_diverges_leaves_the_others_alone(tmp_path, monkeypatch):
 
     train(well, tmp_path / "alone")
     monkeypatch.setattr(Ensemble, "step", poisoned)
-    outcome = train_together([sick, well], tmp_path / "together", ignore)
+    outcome = train_ensemble([sick, well], tmp_path / "ensemble", ignore)
     assert list(outcome.failed) == [sick.identity()]
     assert outcome.failed[sick.identity()].startswith("DivergedError: training epoch 1")
-    assert RunFolder(tmp_path / "together", sick.identity()).status() == "failed"
+    assert RunFolder(tmp_path / "ensemble", sick.identity()).status() == "failed"
     assert outcome.done == [well.identity()]
     assert_same_numbers(
-        RunFolder(tmp_path / "together", well.identity()),
+        RunFolder(tmp_path / "ensemble", well.identity()),
         RunFolder(tmp_path / "alone", well.identity()),
     )
 
@@ -119,5 +117,5 @@ def test_a_network_that_diverges_leaves_the_others_alone(tmp_path, monkeypatch):
 def test_what_an_ensemble_cannot_do_is_refused(tmp_path):
     learnt = BASE.replace(neuron="implicit")
     assert not suits(learnt)
-    with pytest.raises(ValueError, match="'together' cannot train arrows perceptron"):
-        train_together([learnt], tmp_path, ignore)
+    with pytest.raises(EngineError, match="'ensemble' cannot train arrows perceptron"):
+        train_ensemble([learnt], tmp_path, ignore)

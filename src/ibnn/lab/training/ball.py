@@ -1,4 +1,4 @@
-"""The balls attacks move in: distances, projections, steepest directions, random points.
+"""The balls images are moved in: distances, projections, steepest directions, random points.
 
 Images are rows of any shape; everything here is one value or one image per row.
 """
@@ -30,18 +30,21 @@ def distance(norm: Norm, difference: Tensor) -> Tensor:
     return torch.linalg.vector_norm(difference.flatten(1), dim=1)
 
 
-def project(norm: Norm, x: Tensor, images: Tensor, eps: float) -> Tensor:
-    """`images` moved into the ball of radius eps around `x` and into [0, 1].
+def project(norm: Norm, x: Tensor, images: Tensor, eps: float, box: bool = True) -> Tensor:
+    """`images` moved into the ball of radius eps around `x` and, unless `box` is off, into [0, 1].
 
     In l_2 the radius comes first and the box after it, as every implementation does: cutting at
     the box only brings a point nearer to `x`, which lies inside. It is not the nearest point of
     the intersection.
     """
+    change = images - x
     if norm == "linf":
-        return images.clamp(x - eps, x + eps).clamp_(0, 1)
-    difference = images - x
-    length = per_row(distance("l2", difference), x)
-    return (x + difference * (eps / length.clamp_min(_TINY)).clamp_max(1)).clamp_(0, 1)
+        change = change.clamp_(-eps, eps)
+    else:
+        length = per_row(distance("l2", change), x)
+        change = change * (eps / length.clamp_min(_TINY)).clamp_max(1)
+    # The range comes last: x lies in it, so that going back into it only shortens the way.
+    return (x + change).clamp_(0, 1) if box else x + change
 
 
 def steepest(norm: Norm, gradient: Tensor) -> Tensor:

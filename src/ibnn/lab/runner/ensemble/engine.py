@@ -1,0 +1,96 @@
+"""Which runs are trained as one ensemble, and how each of them ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from itertools import groupby
+
+from ibnn.lab.data import Dataset
+from ibnn.lab.runner.attempt import record as record_failure
+from ibnn.lab.runner.engine import EngineError, EngineOptions
+from ibnn.lab.runner.ensemble.loop import train_ensemble
+from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.training import Metrics, RunConfig, RunFolder, examples, make_listeners
+from ibnn.lab.training.listeners import CallOnEpoch
+from ibnn.lab.training.record import Record
+from ibnn.lab.training.split import fingerprint
+
+# A checkpoint is a file for every member.
+CHECKPOINT_SECONDS = 10.0
+# What may differ between the networks of one ensemble.
+_OWN = {"seed": 0, "neuron": "standard", "lam": 0.0, "slope": 10.0, "learn_lam": False}
+
+
+def suits(config: RunConfig) -> bool:
+    """Whether this run can be a member of an ensemble."""
+    fixed = config.neuron == "standard" or not (config.learn_lam or config.learn_slope)
+    usual = config.sigma == "tanh" and config.solver == "newton" and config.adjoint == "implicit"
+    whole = config.share == 1 and not config.label_noise and not config.hold_out
+    plain = whole and not config.adversarial_eps and not config.weight_decay
+    known = config.network == "perceptron" and config.neuron in ("standard", "implicit")
+    return known and fixed and usual and plain
+
+
+def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+    """Train all, those alike at once; a run that fails does not stop the others."""
+    unsuited = [config.title() for config in configs if not suits(config)]
+    if unsuited:
+        raise EngineError(
+            f"engine 'ensemble' cannot train {unsuited[0]}: it is for perceptrons with a fixed lam"
+        )
+    for _, alike in groupby(sorted(configs, key=_shape), key=_shape):
+        members = list(alike)
+        split = examples(members[0], options.data_root)
+        with ExitStack() as held:
+            records = _begin(members, split, options, emit, held)
+            # After a kill in the middle of a checkpoint the members may be epochs apart.
+            records.sort(key=lambda record: record.first)
+            for _, level in groupby(records, key=lambda record: record.first):
+                for record, error in train_ensemble(list(level)):
+                    text = record_failure(options.root, record.config, error) if error else ""
+                    emit(Event(kind="failed" if text else "done", config=record.config, text=text))
+
+
+def _begin(
+    configs: Sequence[RunConfig],
+    split: Dataset,
+    options: EngineOptions,
+    emit: Emit,
+    held: ExitStack,
+) -> list[Record]:
+    """Take the folder of every run and find out how far it is; those that cannot are failed."""
+    checksum = fingerprint(split)
+    records: list[Record] = []
+    for config in configs:
+
+        def on_epoch(metrics: Metrics, config: RunConfig = config) -> None:
+            emit(Event(kind="epoch", config=config, metrics=metrics))
+
+        folder = RunFolder(options.root, config.identity())
+        try:
+            held.enter_context(folder.lock())
+            record = Record(
+                config,
+                folder,
+                split,
+                checksum,
+                listeners=[CallOnEpoch(on_epoch), *make_listeners(options.log)],
+                checkpoint_seconds=max(CHECKPOINT_SECONDS, options.checkpoint_seconds)
+                if options.checkpoint_seconds
+                else 0.0,
+            )
+            records.append(held.enter_context(record))
+        except OSError:
+            raise  # the disk is at fault, not the run
+        except Exception as error:
+            text = record_failure(options.root, config, error)
+            emit(Event(kind="failed", config=config, text=text))
+        else:
+            emit(Event(kind="started", config=config))
+    return records
+
+
+def _shape(config: RunConfig) -> str:
+    """Equal for runs that can be trained in step."""
+    return config.replace(**_OWN).to_json()

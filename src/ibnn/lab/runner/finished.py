@@ -1,0 +1,36 @@
+"""A finished run, as whoever makes something of it sees it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from ibnn.lab.data import Dataset
+from ibnn.lab.training import Metrics, Result, RunConfig, RunFolder, examples
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished run, with what an experiment measured on it."""
+
+    config: RunConfig
+    result: Result
+    folder: RunFolder
+    measured: Mapping[str, Any]
+    data_root: str | os.PathLike[str] | None = None  # where its dataset is
+
+    def examples(self) -> Dataset:
+        """The examples it was trained and validated on."""
+        return examples(self.config, self.data_root)
+
+    def network(self) -> nn.Module:
+        """The trained network."""
+        return self.folder.network()
+
+    def metrics(self) -> list[Metrics]:
+        """Every validation."""
+        return self.folder.metrics()

@@ -1,0 +1,54 @@
+"""Listeners by name, for `--log NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ibnn.lab.training.errors import RunError
+from ibnn.lab.training.listeners.listener import Listener
+
+_MAKERS: dict[str, Callable[[], Listener]] = {}
+
+
+class ListenerError(RunError):
+    """A listener that does not exist or cannot be used here; the message says what to do."""
+
+
+def register_listener(name: str, make: Callable[[], Listener]) -> None:
+    """Make a listener known to `--log`: `make` is called once for each run.
+
+    In worker processes it is known too if its module is a plugin (see `ibnn.lab.plugins`).
+
+    Raises:
+        ValueError: another listener has this name.
+    """
+    if name in _MAKERS:
+        raise ValueError(f"a listener named {name!r} is registered already")
+    _MAKERS[name] = make
+
+
+def listener_names() -> list[str]:
+    """The names `--log` knows."""
+    return list(_MAKERS)
+
+
+def make_listeners(names: Iterable[str]) -> list[Listener]:
+    """One fresh listener for each name.
+
+    Raises:
+        ListenerError: one of them is unknown, or what it needs is not installed.
+    """
+    chosen = list(names)
+    for name in chosen:
+        if name not in _MAKERS:
+            raise ListenerError(f"log is {name!r}, expected one of {', '.join(_MAKERS)}")
+    return [_MAKERS[name]() for name in chosen]
+
+
+def _tensorboard() -> Listener:
+    from ibnn.lab.training.listeners.tensorboard import TensorBoard
+
+    return TensorBoard()
+
+
+register_listener("tensorboard", _tensorboard)
