@@ -4,7 +4,7 @@ import pytest
 
 from ibnn.lab import data
 from ibnn.lab.runner import estimate as module
-from ibnn.lab.runner.engine import EngineError, Settings
+from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.estimate import Pace, estimate, measure
 from ibnn.lab.training import RunConfig
 
@@ -24,7 +24,7 @@ def paces(monkeypatch):
 
 
 def test_epochs_images_and_warm_up_are_counted(paces, tmp_path):
-    alone = Settings(root=tmp_path)
+    alone = EngineOptions(root=tmp_path)
     # 12 epochs of 1000 images and a validation of 300
     assert estimate([STANDARD], alone) == pytest.approx(12 * (1.0 + 0.03))
     # the warm-up has standard neurons
@@ -34,14 +34,14 @@ def test_epochs_images_and_warm_up_are_counted(paces, tmp_path):
 def test_shares_and_held_out_images_are_not_trained_on(paces, tmp_path):
     less = STANDARD.replace(share=0.5, hold_out=0.2)
     # 400 of 1000 images; the 200 held out are validated on
-    assert estimate([less], Settings(root=tmp_path)) == pytest.approx(12 * (0.4 + 0.02))
+    assert estimate([less], EngineOptions(root=tmp_path)) == pytest.approx(12 * (0.4 + 0.02))
 
 
 def test_workers_share_the_runs_but_none_is_split(paces, tmp_path):
     one = 12 * (1.0 + 0.03)
     seeds = [STANDARD.replace(seed=seed) for seed in range(4)]
-    assert estimate(seeds, Settings(root=tmp_path, workers=2)) == pytest.approx(2 * one)
-    assert estimate(seeds[:1], Settings(root=tmp_path, workers=2)) == pytest.approx(one)
+    assert estimate(seeds, EngineOptions(root=tmp_path, workers=2)) == pytest.approx(2 * one)
+    assert estimate(seeds[:1], EngineOptions(root=tmp_path, workers=2)) == pytest.approx(one)
 
 
 def test_a_pace_is_measured():
@@ -50,11 +50,11 @@ def test_a_pace_is_measured():
 
 
 def test_the_measuring_process_speaks_for_itself(tmp_path):
-    seconds = estimate([IMPLICIT], Settings(root=tmp_path))
+    seconds = estimate([IMPLICIT], EngineOptions(root=tmp_path))
     assert 0 < seconds < 600
 
 
 def test_what_cannot_be_measured_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "_sizes", lambda name, settings: (1, 1))
     with pytest.raises(EngineError, match=r"could not be measured.*nothing\.npz"):
-        estimate([STANDARD.replace(dataset="nothing.npz")], Settings(root=tmp_path))
+        estimate([STANDARD.replace(dataset="nothing.npz")], EngineOptions(root=tmp_path))
