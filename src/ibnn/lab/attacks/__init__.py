@@ -21,7 +21,7 @@ from ibnn.lab.attacks.noise import Noise, RandomSearch
 from ibnn.lab.attacks.pgd import PGD, fgsm
 from ibnn.lab.attacks.pixle import Pixle
 from ibnn.lab.attacks.square import Square
-from ibnn.lab.attacks.suites import named, standard, suite
+from ibnn.lab.attacks.suites import attack_names, named, register_attack, standard, suite
 from ibnn.lab.attacks.transfer import Transfer
 from ibnn.lab.training.ball import Norm
 
@@ -40,11 +40,13 @@ __all__ = [
     "RandomSearch",
     "Square",
     "Transfer",
+    "attack_names",
     "certify",
     "evaluate",
     "fgsm",
     "frozen",
     "named",
+    "register_attack",
     "standard",
     "suite",
 ]

@@ -18,7 +18,6 @@ from ibnn.lab.training.ball import Norm
 
 Maker = Callable[[float, Norm, bool], Attack]
 
-# Each from radius, norm, and whether it is to be quick (a tenth of the work, for smoke tests).
 _MAKERS: dict[str, Maker] = {
     "noise": lambda eps, norm, quick: Noise(eps, 2 if quick else 10, norm=norm),
     "random-search": lambda eps, norm, quick: RandomSearch(eps, 20 if quick else 200, norm=norm),
@@ -42,8 +41,6 @@ _MAKERS: dict[str, Maker] = {
     "transfer": lambda eps, norm, quick: Transfer(PGD(eps, norm=norm)),
 }
 
-NAMES = tuple(_MAKERS)
-
 # Controls, one step, white box with three losses, smallest distance, black box, answers only, and
 # the paper's own. Pixle has another budget (pixels, not a radius): it is asked for by name.
 STANDARD = (
@@ -61,13 +58,34 @@ STANDARD = (
 )
 
 
+def register_attack(name: str, make: Maker) -> None:
+    """Make an attack known by name: to `named`, `suite` and `ibnn attack --attacks NAME`.
+
+    Args:
+        name: in small letters, without commas.
+        make: gives the attack for a radius, a norm, and whether it is to be quick (a tenth of the
+            work, for smoke tests).
+
+    Raises:
+        ValueError: another attack has this name.
+    """
+    if name in (*_MAKERS, "standard"):
+        raise ValueError(f"an attack named {name!r} is registered already")
+    _MAKERS[name] = make
+
+
+def attack_names() -> tuple[str, ...]:
+    """Every attack `named` knows."""
+    return tuple(_MAKERS)
+
+
 def named(name: str, eps: float, norm: Norm = "linf", quick: bool = False) -> Attack:
-    """One attack of `NAMES` with its usual settings; those without a radius ignore `eps`.
+    """One attack of `attack_names()` with its usual settings; those without a radius ignore `eps`.
 
     >>> named("pgd", 0.1).name
     'pgd-linf'
     """
-    need_one_of("attack", name, NAMES)
+    need_one_of("attack", name, attack_names())
     need_ball(norm)
     need_eps(eps)
     return _MAKERS[name](eps, norm, quick)
@@ -87,5 +105,5 @@ def suite(names: str, eps: float, norm: Norm = "linf", quick: bool = False) -> l
     wanted = [name.strip() for name in names.split(",")]
     flat = [one for name in wanted for one in (STANDARD if name == "standard" else (name,))]
     for name in flat:
-        need_one_of("attacks", name, ("standard", *NAMES))
+        need_one_of("attacks", name, ("standard", *attack_names()))
     return [named(name, eps, norm, quick) for name in dict.fromkeys(flat)]
