@@ -16,9 +16,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
 # From the leaves up: a package imports itself and what stands before it.
 LABORATORY = (
     *("files", "plugins", "results", "stats", "plotting", "data", "models", "training", "attacks"),
-    *("theory_checks", "analysis", "runner", "experiments", "report", "bench", "playground"),
+    *("theory_checks", "runner", "experiments", "report", "bench", "playground"),
     "cli",
-)  # analysis: until it has become theory_checks
+)
 STARTS_THE_COMMAND = "__main__.py"
 
 

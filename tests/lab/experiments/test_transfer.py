@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch import nn
 
-from ibnn.lab.analysis.transfer_margin import Classifier, Task, margins
 from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get
 from ibnn.lab.experiments.transfer import refit
 from ibnn.lab.experiments.transfer.conversions import (
@@ -26,6 +25,7 @@ from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report
 from ibnn.lab.stats import Paired
+from ibnn.lab.theory_checks.transfer.margin import Classifier, Task, margins
 
 SMOKE = Settings(preset="smoke", dataset="digits")
 

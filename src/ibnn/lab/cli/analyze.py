@@ -51,14 +51,14 @@ def analyze(
     memorization, a stealth attack, transfer. Writes one page with PNG, CSV and JSON beside it.
     """
     from ibnn.lab import data as datasets
-    from ibnn.lab.analysis.run import analyse, chosen_sections, subject_of
     from ibnn.lab.cli.convert import converted
     from ibnn.lab.models import implicit_layers
     from ibnn.lab.plotting.style import style
     from ibnn.lab.report.analysis import write_analysis
+    from ibnn.lab.theory_checks.run import chosen_checks, context_for, run_checks
     from ibnn.lab.training import environment, load_dataset, open_network
 
-    names = chosen_sections(None if sections is None else sections.split(","))
+    names = chosen_checks(None if sections is None else sections.split(","))
     opened = open_network(checkpoint)
     if lam is not None:
         opened = converted(opened, lam)
@@ -75,10 +75,10 @@ def analyze(
     prepare_folder(out)
     network = opened.network.double() if float64 else opened.network
     count = images or (32 if quick else 128)
-    subject = subject_of(network, chosen, images=count, seed=seed, quick=quick)
+    context = context_for(network, chosen, images=count, seed=seed, quick=quick)
     try:
         with style(), bars() as on_progress:
-            found = analyse(subject, names, on_progress)
+            found = run_checks(context, names, on_progress)
     except KeyboardInterrupt:
         raise StoppedError("stopped before the report was written") from None
     place = environment()
@@ -88,8 +88,8 @@ def analyze(
         title=opened.title(),
         settings=[
             ("Network", f"{checkpoint}, {opened.title()}"),
-            ("Data", f"{chosen.name}, {len(subject.x)} training images, seed {seed}"),
-            ("Precision", str(subject.x.dtype).removeprefix("torch.")),
+            ("Data", f"{chosen.name}, {len(context.x)} training images, seed {seed}"),
+            ("Precision", str(context.x.dtype).removeprefix("torch.")),
             ("Sections", ", ".join(f"{n} ({s:.1f} s)" for n, s in found.seconds.items())),
             *([("Reduced", "fewer images, lam and directions (--quick)")] if quick else []),
         ],

@@ -58,14 +58,14 @@ def explain(error: Any) -> tuple[int, str]:
 
 
 def _expected() -> tuple[type[Exception], ...]:
-    from ibnn.lab.analysis.run import AnalysisError
     from ibnn.lab.data import DataError
     from ibnn.lab.experiments.experiment import ExperimentError
     from ibnn.lab.report.write import ReportError
     from ibnn.lab.runner import EngineError
+    from ibnn.lab.theory_checks.run import TheoryCheckError
     from ibnn.lab.training import RunError
 
-    return AnalysisError, DataError, ExperimentError, ReportError, EngineError, RunError
+    return DataError, ExperimentError, ReportError, EngineError, RunError, TheoryCheckError
 
 
 def _system(error: OSError) -> str:

@@ -1,6 +1,6 @@
 """Datasets whole in memory: found on disk, downloaded, made, or a user's own."""
 
-from ibnn.lab.data.batches import batches
+from ibnn.lab.data.batches import as_float, batches
 from ibnn.lab.data.catalogue import (
     Status,
     check,
@@ -28,6 +28,7 @@ __all__ = [
     "Source",
     "Status",
     "arrow_outlines",
+    "as_float",
     "batches",
     "check",
     "content_checksum",

@@ -8,6 +8,15 @@ import torch
 from torch import Tensor
 
 
+def as_float(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Examples as a network is given them: uint8 becomes [0, 1], floats keep their values.
+
+    >>> as_float(torch.tensor([0, 51, 255], dtype=torch.uint8), torch.float64)
+    tensor([0.0000, 0.2000, 1.0000], dtype=torch.float64)
+    """
+    return x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
+
+
 def batches(
     x: Tensor,
     y: Tensor,

@@ -1,24 +1,25 @@
-"""The report of an analysis: one page with every figure, and PNG, CSV and JSON beside it."""
+"""The page of `ibnn analyze`: every section with its figures, and PNG, CSV and JSON beside it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import ibnn
 from ibnn.lab import files
-from ibnn.lab.analysis.run import Analysis
 from ibnn.lab.plotting.style import style
 from ibnn.lab.report.output import csv_text, embedded, image_bytes, template
+from ibnn.lab.theory_checks.run import CheckResults
 
 PAGE, NUMBERS = "report.html", "analysis.json"
-VERSION = 1
+VERSION = 2  # of analysis.json; 1 had sentences ("text") where 2 has claims and notes
 
 
 def write_analysis(
-    analysis: Analysis,
+    found: CheckResults,
     folder: Path,
     *,
     title: str,
@@ -30,33 +31,30 @@ def write_analysis(
     with style():
         images = {
             f"{picture.name}.png": image_bytes(picture.figure, "png")
-            for section in analysis.sections
+            for section in found.sections
             for picture in section.pictures
         }
-    tables = {
-        f"{section.name}.csv": csv_text(section.rows)
-        for section in analysis.sections
-        if section.rows
-    }
+    tables = {f"{s.name}.csv": csv_text(s.rows) for s in found.sections if s.rows}
     numbers = {
         "version": VERSION,
         "title": title,
         "settings": dict(settings),
         "hardware": dict(hardware),
-        "seconds": {name: round(value, 2) for name, value in analysis.seconds.items()},
-        "skipped": analysis.skipped,
-        "failed": analysis.failed,
+        "seconds": {name: round(value, 2) for name, value in found.seconds.items()},
+        "skipped": found.skipped,
+        "failed": found.failed,
         "sections": {
             section.name: {
                 "title": section.title,
-                "text": list(section.text),
+                "claims": [asdict(claim) for claim in section.claims],
+                "notes": list(section.notes),
                 "rows": [_finite(row) for row in section.rows],
             }
-            for section in analysis.sections
+            for section in found.sections
         },
     }
     page = template("analysis.html.j2").render(
-        analysis=analysis,
+        found=found,
         title=title,
         settings=settings,
         hardware=hardware,

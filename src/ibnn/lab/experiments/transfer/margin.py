@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ibnn.lab.analysis.transfer_margin import margins, train, two_classes
 from ibnn.lab.data import Dataset
+from ibnn.lab.theory_checks.transfer.margin import margins, one_against_one, train
 
 UNITS = 16
 IMAGES = 500
@@ -20,7 +20,7 @@ def margin_curve(examples: Dataset, lambdas: Sequence[float], seed: int) -> dict
     None where the theorem says nothing: a class without training images, or two that the
     classifier does not separate.
     """
-    task = two_classes(examples, 0, 1)
+    task = one_against_one(examples, 0, 1)
     task = replace(task, x=task.x[:IMAGES], y=task.y[:IMAGES])
     if len(set(task.y.tolist())) < 2:
         return None

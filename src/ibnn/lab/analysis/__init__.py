@@ -1,1 +1,0 @@
-"""The paper's theory, measured on real layers and networks."""

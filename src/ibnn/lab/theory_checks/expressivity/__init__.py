@@ -1,0 +1,1 @@
+"""Expressivity: the expansion in lam, universal approximation, linear regions on a plane."""

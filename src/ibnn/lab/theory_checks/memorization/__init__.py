@@ -1,0 +1,1 @@
+"""Memorization: curvature of the loss around each example, and wrong labels that are learned."""

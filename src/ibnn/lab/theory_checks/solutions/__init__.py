@@ -1,0 +1,1 @@
+"""Existence and uniqueness of z: thresholds, certificates for single inputs, several solutions."""

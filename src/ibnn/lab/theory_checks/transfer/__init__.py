@@ -1,0 +1,1 @@
+"""Transfer: what is left of a trained standard network when its neurons become implicit."""
