@@ -27,7 +27,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TEST_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow asan lint bench clean
 .NOTPARALLEL:
 
 demo: $(VENV)/installed-lab
@@ -42,6 +42,14 @@ test: $(VENV)/installed-dev
 
 test-slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
+
+# The sanitizers must be loaded before Python is; leaks are Python's own and torch's.
+SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
+SANITIZERS = $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-file-name=libubsan.so)
+
+asan: $(VENV)/installed-dev
+	IBNN_CXXFLAGS="$(SANITIZE)" ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZERS)" \
+		$(TEST_ENV) $(BIN)/python -m pytest tests/engine/test_native.py tests/coupling/test_compiled_sums.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check

@@ -1,7 +1,7 @@
 """The compiled library: built at first use with the system compiler, kept in a cache, loaded once.
 
 Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the directory of the compiled library,
-CXX the compiler.
+CXX the compiler, IBNN_CXXFLAGS flags to add (`make asan` adds those of the sanitizers).
 """
 
 import ctypes
@@ -60,7 +60,7 @@ def library() -> ctypes.CDLL | None:
 def build(extra_flags: tuple[str, ...] = ()) -> Path:
     """Path of the compiled library, built unless cached (`extra_flags`: -DIBNN_CHECKED)."""
     compiler = _compiler()
-    flags = [*_FLAGS, *extra_flags]
+    flags = [*_FLAGS, *extra_flags, *os.environ.get("IBNN_CXXFLAGS", "").split()]
     threads = _openmp_flags()
     target = _cache_dir() / f"engine-{_fingerprint(compiler, [*flags, *threads])}.so"
     if not target.exists():

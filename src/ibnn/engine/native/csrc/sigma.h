@@ -31,7 +31,7 @@ __attribute__((always_inline)) inline double fast_exp(double x) {
   p = p * r + 1.0;
   // 1.5 * 2^52 puts the integer k into the low mantissa bits (AVX2 has no double -> int64).
   double shifted = k + 6755399441055744.0;
-  int64_t bits;
+  uint64_t bits;
   std::memcpy(&bits, &shifted, 8);
   bits = (bits + 1023) << 52;
   double scale;
@@ -51,7 +51,7 @@ __attribute__((always_inline)) inline float fast_exp(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  int32_t bits = (static_cast<int32_t>(k) + 127) << 23;
+  uint32_t bits = static_cast<uint32_t>(static_cast<int32_t>(k) + 127) << 23;
   float scale;
   std::memcpy(&scale, &bits, 4);
   return p * scale;
