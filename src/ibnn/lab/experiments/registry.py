@@ -10,6 +10,7 @@ from ibnn.lab.experiments.experiment import Experiment, ExperimentError
 # name on the command line -> (where its class is, one line for `ibnn run --help`)
 _OWN: dict[str, tuple[str, str]] = {
     "boundary": ("boundary.experiment:Boundary", "decision boundaries in the plane (Fig. 2)"),
+    "capacity": ("capacity.experiment:Capacity", "what three hidden neurons can represent"),
     "learning-speed": ("accuracy.learning_speed:LearningSpeed", "validation accuracy by epoch"),
     "data-fraction": ("accuracy.data_fraction:DataFraction", "accuracy from less training data"),
     "expressivity": ("accuracy.expressivity:Expressivity", "accuracy against parameters"),

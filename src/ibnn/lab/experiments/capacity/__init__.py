@@ -1,0 +1,1 @@
+"""What three hidden neurons can represent: the best of many restarts with a good optimizer."""

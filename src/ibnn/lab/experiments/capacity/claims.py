@@ -1,0 +1,218 @@
+"""What the searches say about the paper's sentences: computed, and free to come out otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ibnn.lab.experiments.capacity.search import Search
+from ibnn.lab.results import Answer, Claim, Table
+from ibnn.lab.stats import percent
+
+SETTLED = (3, 0.2)  # restarts within so many points of the best
+MARGIN = 0.005  # a difference of best accuracies that counts
+CONVEX = 0.97  # area over hull from which a region counts as convex
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The searches by their place in the figure."""
+
+    standard: Search | None  # three units
+    by_lam: Mapping[float, Search]  # at p = 10
+    by_slope: Mapping[float, Search]
+    by_units: Mapping[int, Search]  # standard
+
+    @property
+    def implicit(self) -> Search | None:
+        """Three implicit units at the lam with the best training accuracy."""
+        return max(self.by_lam.values(), key=lambda search: search.best, default=None)
+
+
+def headline(parts: Parts) -> str:
+    """Best against best, and how many units that is worth."""
+    standard, implicit = parts.standard, parts.implicit
+    if standard is None or implicit is None:
+        return "Not all runs are finished: no comparison yet."
+    return (
+        f"Three standard hidden units classify at best {percent(standard.best)} of the training "
+        f"points, three implicit ones {percent(implicit.best)} (lam = {implicit.run.config.lam:g}; "
+        f"best of {len(implicit.train)} restarts each). {_units_sentence(parts)}"
+    )
+
+
+def claims(parts: Parts) -> list[Claim]:
+    """The paper's sentences about its figure."""
+    return [
+        expressive(parts),
+        non_convex(parts),
+        trend(
+            "The boundary becomes more curved as the magnitude of lam increases.",
+            {abs(lam): search for lam, search in parts.by_lam.items() if lam < 0},
+            "abs(lam)",
+            "more",
+        ),
+        trend(
+            "p controls how sharp the transitions between the arcs of the boundary are: the "
+            "larger, the sharper.",
+            parts.by_slope,
+            "p",
+            "less",
+        ),
+        Claim(
+            "Three implicit units are worth more than three standard ones.",
+            _units_sentence(parts),
+            _units_answer(parts),
+        ),
+    ]
+
+
+def settled(search: Search) -> bool:
+    """Whether several restarts agree on the best."""
+    count, points = SETTLED
+    return search.near(points) >= count
+
+
+def expressive(parts: Parts) -> Claim:
+    """Yes when an implicit network is better than a settled standard best, no when the other way
+    round."""
+    question = "The implicit-bias network is more expressive than the standard one."
+    standard, implicit = parts.standard, parts.implicit
+    if standard is None or implicit is None:
+        return Claim(question, "Not known yet.", "not decided")
+    answer: Answer = "not decided"
+    if implicit.best > standard.best + MARGIN and settled(standard):
+        answer = "yes"
+    elif implicit.best < standard.best - MARGIN and settled(implicit):
+        answer = "no"
+    text = (
+        f"Best training accuracy of three units: standard {_best(standard)}, implicit "
+        f"{_best(implicit)} at lam = {implicit.run.config.lam:g}; medians "
+        f"{percent(standard.median)} and {percent(implicit.median)}."
+    )
+    return Claim(question, text, answer)
+
+
+def non_convex(parts: Parts) -> Claim:
+    """Yes when the implicit region is not convex and the standard one is."""
+    question = (
+        "It approximates the non-convex boundary; the standard network only produces a convex "
+        "polygon."
+    )
+    searches = [parts.standard, parts.implicit]
+    found = [search.solidity() if search else None for search in searches]
+    standard, implicit = found
+    if standard is None or implicit is None:
+        return Claim(question, "Not known yet.", "not decided")
+    text = (
+        f"Area of the inner region over that of its convex hull (1 is convex), best networks: "
+        f"standard {standard:.2f}, implicit {implicit:.2f}."
+    )
+    return Claim(question, text, "yes" if implicit < CONVEX <= standard else "no")
+
+
+def trend(question: str, searches: Mapping[float, Search], name: str, expected: str) -> Claim:
+    """Whether the best networks bend more (or less) with something: Spearman's rank test."""
+    from scipy.stats import spearmanr
+
+    pairs = [(value, bend) for value, s in sorted(searches.items()) for bend in s.curved()]
+    if len({value for value, _ in pairs}) < 3 or len({bend for _, bend in pairs}) < 2:
+        return Claim(question, "Not known yet.", "not decided")
+    ranked: Any = spearmanr([value for value, _ in pairs], [bend for _, bend in pairs])
+    rho, p = float(ranked.statistic), float(ranked.pvalue)
+    parts = [
+        f"{value:g}: {sum(s.curved()) / len(s.curved()):.2f}"
+        for value, s in sorted(searches.items())
+        if s.curved()
+    ]
+    answer: Answer = "not decided"
+    if p < LEVEL:
+        answer = "yes" if (rho > 0) == (expected == "more") else "no"
+    text = (
+        f"Share of the boundary that bends, mean of the best networks of each {name}: "
+        f"{', '.join(parts)}; rank correlation {rho:+.2f}, p {p:.3f} ({len(pairs)} networks)."
+    )
+    return Claim(question, text, answer)
+
+
+def units_needed(parts: Parts) -> int | None:
+    """The fewest standard units whose best matches three implicit ones; None if none does."""
+    implicit = parts.implicit
+    if implicit is None:
+        return None
+    enough = [units for units, s in parts.by_units.items() if s.best >= implicit.best]
+    return min(enough, default=None)
+
+
+def _units_sentence(parts: Parts) -> str:
+    if parts.implicit is None or not parts.by_units:
+        return "How many standard units match three implicit ones is not known yet."
+    listed = ", ".join(f"{u}: {percent(s.best)}" for u, s in sorted(parts.by_units.items()))
+    needed = units_needed(parts)
+    most = max(parts.by_units)
+    match = f"{needed} standard units match" if needed else f"not even {most} standard units match"
+    return f"By best training accuracy {match} three implicit ones (standard units, {listed})."
+
+
+def _units_answer(parts: Parts) -> Answer:
+    if parts.implicit is None or not parts.by_units:
+        return "not decided"
+    needed = units_needed(parts)
+    return "no" if needed is not None and needed <= 3 else "yes"
+
+
+def table(parts: Parts) -> Table:
+    """Every setting."""
+    rows = []
+    listed: list[tuple[str, Search]] = [
+        (f"standard, {units} units", search) for units, search in sorted(parts.by_units.items())
+    ]
+    listed += [(f"lam = {lam:g}, p = 10", search) for lam, search in sorted(parts.by_lam.items())]
+    listed += [
+        (f"lam = {search.run.config.lam:g}, p = {slope:g}", search)
+        for slope, search in sorted(parts.by_slope.items())
+        if slope != 10.0
+    ]
+    for name, search in listed:
+        shape, bends = search.solidity(), search.curved()
+        rows.append(
+            (
+                name,
+                percent(search.best),
+                str(search.near(SETTLED[1])),
+                percent(search.kept[0]["validation"]),
+                percent(search.median),
+                percent(search.run.result.train_accuracy),
+                "none" if shape is None else f"{shape:.2f}",
+                "none" if not bends else f"{sum(bends) / len(bends):.2f}",
+            )
+        )
+    return Table(
+        "Every setting: training accuracy over restarts",
+        (
+            "Network",
+            "Best",
+            f"Within {SETTLED[1]:g} points",
+            "Its validation",
+            "Median",
+            "SGD",
+            "Area / hull",
+            "Bends",
+        ),
+        rows,
+    )
+
+
+def footnote(parts: Parts) -> str:
+    """Restarts and points used."""
+    some = parts.standard or parts.implicit
+    if some is None:
+        return ""
+    return f"{len(some.train)} restarts of each network, {some.run.result.n_train:,} points"
+
+
+def _best(search: Search) -> str:
+    count = search.near(SETTLED[1])
+    return f"{percent(search.best)} ({count} of {len(search.train)} within {SETTLED[1]:g} points)"

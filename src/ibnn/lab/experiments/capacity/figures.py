@@ -1,0 +1,109 @@
+"""The drawings of the capacity experiment."""
+
+from __future__ import annotations
+
+from statistics import median
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+
+from ibnn.lab import data
+from ibnn.lab.experiments.capacity.claims import Parts
+from ibnn.lab.experiments.capacity.search import Search
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import percent
+from ibnn.lab.stats.region import EDGE, logits_on_grid
+
+SIDE = 241  # points per side of the grid on which boundaries are drawn
+
+
+def draw_boundaries(dataset: str, parts: Parts, note: str) -> Figure:
+    """The best network of every setting: lam on the left, p on the right."""
+    figure, panels = style.figure(2, width=9.6, height=5.9)
+    points = data.load(dataset)
+    left = {f"lam = {lam:g}": search for lam, search in sorted(parts.by_lam.items())}
+    right = {f"p = {slope:g}": search for slope, search in sorted(parts.by_slope.items())}
+    chosen = {search.run.config.lam for search in parts.by_slope.values()}
+    lam = f"{chosen.pop():g}" if len(chosen) == 1 else "?"
+    titles = ("lam at slope p = 10", f"slope p at lam = {lam}")
+    shades = (style.greens(len(left))[::-1], style.reds(len(right)))
+    for axes, title, searches, colors in zip(panels, titles, (left, right), shades, strict=True):
+        for label in (0, 1):
+            shown = points.x_train[points.y_train == label]
+            axes.scatter(*shown.T, s=6, color=style.CLASSES[label], alpha=0.5, linewidths=0)
+        lines = []
+        if parts.standard:
+            lines.append(_line(axes, parts.standard, "standard", style.STANDARD, 2.6))
+        for (name, search), color in zip(searches.items(), colors, strict=True):
+            lines.append(_line(axes, search, name, color, 1.7))
+        style.bare(axes)
+        axes.set_xlim(-EDGE, EDGE)
+        axes.set_ylim(-EDGE, EDGE)
+        axes.set_title(title)
+        axes.legend(
+            handles=lines, loc="upper left", bbox_to_anchor=(0.0, 0.0), ncols=2, borderaxespad=0.2
+        )
+    style.footnote(figure, note)
+    return figure
+
+
+def _line(axes: Axes, search: Search, name: str, color: str, width: float) -> Line2D:
+    values = logits_on_grid(search.network(), SIDE)
+    axis = np.linspace(-EDGE, EDGE, SIDE)
+    if values.min() < 0 < values.max():
+        axes.contour(axis, axis, values, levels=[0.0], colors=[color], linewidths=width)
+    text = f"{name}: {percent(search.best)}"
+    return Line2D([], [], color=color, linewidth=width, label=text)
+
+
+def draw_units(parts: Parts, note: str) -> Figure:
+    """Training accuracy of standard networks against their hidden units."""
+    figure, (axes,) = style.figure(width=6.4, height=4.2)
+    units = sorted(parts.by_units)
+    spread = np.linspace(-0.16, 0.16, 9)  # dots beside each other
+    for number in units:
+        values = [100 * value for value in parts.by_units[number].train]
+        xs = [number + spread[i % len(spread)] for i in range(len(values))]
+        axes.scatter(xs, values, s=9, color=style.STANDARD, alpha=0.35, linewidths=0)
+    best = [100 * parts.by_units[number].best for number in units]
+    middle = [100 * parts.by_units[number].median for number in units]
+    axes.plot(units, best, "o-", color=style.STANDARD, label="standard, best", markersize=5)
+    axes.plot(units, middle, "--", color=style.STANDARD, linewidth=1.2, label="standard, median")
+    if parts.implicit:
+        lam = parts.implicit.run.config.lam
+        text = f"3 implicit units, lam = {lam:g}: {percent(parts.implicit.best)}"
+        axes.axhline(100 * parts.implicit.best, color=style.IMPLICIT, label=text)
+    axes.set_xlabel("hidden units")
+    axes.set_xticks(units)
+    axes.set_ylabel("training accuracy, %")
+    axes.legend(loc="lower right")
+    style.footnote(figure, note)
+    return figure
+
+
+def draw_restarts(parts: Parts, note: str) -> Figure:
+    """Every restart of the settings with three units as a dot."""
+    groups: list[tuple[str, Search, str]] = []
+    if parts.standard:
+        groups.append(("standard", parts.standard, style.STANDARD))
+    greens = style.greens(len(parts.by_lam))[::-1]
+    for (lam, search), color in zip(sorted(parts.by_lam.items()), greens, strict=True):
+        groups.append((f"lam = {lam:g}, p = 10", search, color))
+    reds = style.reds(len(parts.by_slope))
+    for (slope, search), color in zip(sorted(parts.by_slope.items()), reds, strict=True):
+        if slope != 10.0:
+            lam = search.run.config.lam
+            groups.append((f"lam = {lam:g}, p = {slope:g}", search, color))
+    figure, (axes,) = style.figure(width=9.6, height=0.9 + 0.34 * max(1, len(groups)))
+    for row, (_, search, color) in enumerate(groups):
+        values = [100 * value for value in search.train]
+        axes.scatter(values, [row] * len(values), s=22, color=color, alpha=0.5, linewidths=0)
+        axes.plot([median(values)] * 2, [row - 0.32, row + 0.32], color=style.INK, linewidth=1.6)
+    axes.set_yticks(range(len(groups)), [name for name, _, _ in groups])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel("training accuracy, %")
+    style.footnote(figure, note)
+    return figure
