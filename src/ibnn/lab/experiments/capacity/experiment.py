@@ -64,7 +64,7 @@ class Capacity(Experiment):
     name = "capacity"
     title = "What three hidden neurons can represent"
     datasets = ("arrows", "moons", "circles", "spirals")
-    engine = "together"
+    engine = "ensemble"
     presets: ClassVar = {
         "smoke": Preset(
             seeds=1,
