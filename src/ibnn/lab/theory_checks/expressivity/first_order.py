@@ -127,7 +127,7 @@ def emulate(layer: LayerState, *, shared_pairs: bool = False) -> StandardNeurons
     return StandardNeurons(
         weight,
         bias,
-        coupling_matrix(layer.coupling, layer.operator().unit_shape).to(weight),
+        coupling_matrix(layer.coupling, layer.y.shape[1:]).to(weight),
         lam,
         slope,
         layer.sigma,
@@ -135,8 +135,8 @@ def emulate(layer: LayerState, *, shared_pairs: bool = False) -> StandardNeurons
     )
 
 
-def coupling_matrix(coupling: Coupling, unit_shape: Sequence[int]) -> Tensor:
-    """w_ik of any coupling as a matrix, for i != k (w_ii acts on nothing).
+def coupling_matrix(coupling: Coupling, shape: Sequence[int]) -> Tensor:
+    """w_ik of any coupling as a matrix, for i != k (w_ii acts on nothing) and y of this shape.
 
     At z = 0, lam = p = 1, the Jacobian I + DB has w beside its diagonal, as sigma'(0) = 1.
 
@@ -144,8 +144,9 @@ def coupling_matrix(coupling: Coupling, unit_shape: Sequence[int]) -> Tensor:
     tensor([[0.0000, 0.5000],
             [0.5000, 0.0000]], dtype=torch.float64)
     """
-    z = torch.zeros(1, *unit_shape, dtype=torch.float64)
-    jacobian = BiasOperator(z, 1.0, 1.0, coupling=coupling).dense_jacobian()[0]
+    z = torch.zeros(1, *shape, dtype=torch.float64)
+    first_row = BiasOperator(z, 1.0, 1.0, coupling=coupling).select(slice(0, 1))
+    jacobian = first_row.dense_jacobian()[0]
     return jacobian - torch.diag(jacobian.diagonal())
 
 

@@ -6,7 +6,7 @@ cells of equal signs, and second derivatives vanish inside. An implicit layer is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from ibnn.lab.stats.region import EDGE, curved_fraction
+from ibnn.lab.theory_checks.relu_inputs import ReluInputs
 
-_RELU = {torch.relu, torch.relu_, torch.nn.functional.relu, Tensor.relu, Tensor.relu_}
 BATCH = 512
 DRAWN = 240  # units whose lines of sign change are drawn: more make a page of ink
 
@@ -148,27 +147,6 @@ def connected(pattern: NDArray[Any]) -> NDArray[np.int64]:
     numbers = np.zeros(open_cells.shape, dtype=np.int64)
     label(open_cells, output=numbers)
     return numbers[::2, ::2] - 1
-
-
-class ReluInputs(TorchFunctionMode):
-    """Writes down what reaches every ReLU, wherever it is called from."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._seen: list[Tensor] = []
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        if func in _RELU:
-            self._seen.append(args[0].detach().clone())
-        return func(*args, **(kwargs or {}))
-
-    def values(self, examples: int) -> Tensor | None:
-        """(examples, units) of all ReLUs together; None if there was none."""
-        if not self._seen:
-            return None
-        return torch.cat([values.reshape(examples, -1) for values in self._seen], 1)
 
 
 def _score(logits: Tensor, label: int) -> Tensor:

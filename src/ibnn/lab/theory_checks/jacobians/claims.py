@@ -22,6 +22,7 @@ from ibnn.lab.theory_checks.jacobians.ratios import (
 )
 
 Norms = dict[str, dict[str, Tensor]]  # of each network, of each kind, one per image
+_NO_NEGATIVE, _POSITIVE = "No layer has λ ≤ 0.", "Some layer has λ > 0."
 
 
 class Spectrum(NamedTuple):
@@ -44,14 +45,14 @@ def claims(
         _compression(spectra),
         _proximal(spectra, firm, ratios),
         *(
-            _inequality(paper, [r for r in ratios if r.what == what])
-            for what, paper in (
-                (SAME_MASK, "Of a layer with ReLU, where both neurons have the same units on."),
-                (OWN_MASKS, "Of a layer with ReLU, also between two inputs far apart."),
-                (NETWORK, "Of the whole network."),
+            _inequality(f"{of}: |D IBNN dx| ≤ |D SM dx| for λ ≤ 0{when}.", what, spectra, ratios)
+            for what, of, when in (
+                (SAME_MASK, "Layer with ReLU", ", where both neurons have the same units on"),
+                (OWN_MASKS, "Layer with ReLU", ", also between two inputs far apart"),
+                (NETWORK, "Whole network", ""),
             )
         ),
-        _less_sensitive(norms),
+        _less_sensitive(spectra, norms),
     ]
 
 
@@ -82,7 +83,7 @@ def _proximal(
     layers = {s.layer for s in spectra if s.lam <= 0}
     alone = [r for r in ratios if r.what == ALONE and r.where in layers]
     if not alone:
-        return Claim(paper, "No layer has λ ≤ 0.", "not decided")
+        return Claim(paper, _NO_NEGATIVE, "not decided")
     worst = max(float(r.known().max()) for r in alone)
     lowest = min(firm[layer] for layer in layers)
     tolerance = ROUNDING[alone[0].values.dtype]
@@ -95,12 +96,20 @@ def _proximal(
     )
 
 
-def _inequality(paper: str, ratios: Sequence[Ratios]) -> Claim:
-    paper = f"|D IBNN dx| ≤ |D SM dx|. {paper}"
-    known = torch.cat([r.known() for r in ratios])
+def _inequality(
+    paper: str, what: str, spectra: Sequence[Spectrum], ratios: Sequence[Ratios]
+) -> Claim:
+    """Of the layers with lam <= 0; of the network if all are."""
+    places = {s.layer for s in spectra if s.lam <= 0}
+    if len(places) == len(spectra):
+        places.add("network")
+    chosen = [r for r in ratios if r.what == what and r.where in places]
+    if not chosen:
+        return Claim(paper, _POSITIVE if what == NETWORK else _NO_NEGATIVE, "not decided")
+    known = torch.cat([r.known() for r in chosen])
     if not len(known):
         return Claim(paper, "Neither network moved in any case.", "not decided")
-    holds = float(torch.cat([r.holds() for r in ratios]).double().mean())
+    holds = float(torch.cat([r.holds() for r in chosen]).double().mean())
     return Claim(
         paper,
         f"Holds in {percent(holds)} of {len(known):,} cases; the largest ratio is "
@@ -109,7 +118,7 @@ def _inequality(paper: str, ratios: Sequence[Ratios]) -> Claim:
     )
 
 
-def _less_sensitive(norms: Norms) -> Claim:
+def _less_sensitive(spectra: Sequence[Spectrum], norms: Norms) -> Claim:
     """Both norms smaller than the standard network's, on average over images."""
     parts, answers = [], []
     for kind, ours in norms["implicit"].items():
@@ -123,8 +132,11 @@ def _less_sensitive(norms: Norms) -> Claim:
             f"{float(ours.median()):.3g} implicit, {float(theirs.median()):.3g} standard)."
         )
     agrees: Answer = answers[0] if len(set(answers)) == 1 else "not decided"
+    if any(s.lam > 0 for s in spectra):
+        parts.append(_POSITIVE)
+        agrees = "not decided"
     return Claim(
-        "The implicit network is less sensitive to its input than the standard one.",
+        "For λ ≤ 0 the implicit network is less sensitive to its input than the standard one.",
         " ".join(parts),
         agrees,
     )
@@ -137,9 +149,13 @@ def about_bound(bound: Sequence[Factor] | str, norms: Norms) -> str:
     met = {name: float(kinds["spectral"].max()) for name, kinds in norms.items()}
     return (
         "The product of the layers' norms bounds the spectral norm anywhere: by "
-        f"{product(bound, False):,.0f} (standard) and {product(bound):,.0f} (implicit); the "
+        f"{_large(product(bound, False))} (standard) and {_large(product(bound))} (implicit); the "
         f"largest measured are {met['standard']:.3g} and {met['implicit']:.3g}."
     )
+
+
+def _large(value: float) -> str:
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def table_of_ratios(ratios: Sequence[Ratios]) -> Table:
@@ -170,7 +186,7 @@ def tables_of_bound(bound: Sequence[Factor] | str) -> list[Table]:
         return []
     cells = [(link.name, f"{link.norm:.4g}", f"{link.lateral:.4g}") for link in bound]
     lateral = math.prod(link.lateral for link in bound)
-    cells.append(("product", f"{product(bound, False):,.0f}", f"{lateral:.4g}"))
+    cells.append(("product", _large(product(bound, False)), f"{lateral:.4g}"))
     return [Table("The product bound", ("layer", "norm", "norm of its F"), cells)]
 
 

@@ -25,8 +25,12 @@ from ibnn.lab.theory_checks.jacobians.ratios import (
 from ibnn.lab.theory_checks.layers import LayerState, capture
 from ibnn.lab.theory_checks.numerics.lanczos import extreme_eigenvalues
 from ibnn.lab.theory_checks.numerics.operator import DENSE_UNITS, BiasOperator
+from ibnn.lab.theory_checks.relu_inputs import calls_relu
 
 BATCH = 64
+WITHOUT_RELU = (
+    "The network calls no ReLU: a layer with ReLU is here each layer with a ReLU put behind it."
+)
 SPECTRUM_ROWS = 12
 
 
@@ -70,7 +74,10 @@ def section(context: Context, progress: Progress) -> Section:
         name="jacobians",
         title="Jacobians: compression, the paper's inequality, norms",
         claims=claims.claims(spectra, firm, ratios, norms),
-        notes=[claims.about_bound(bound, norms)],
+        notes=[
+            claims.about_bound(bound, norms),
+            *([] if calls_relu(context.network, near[:1]) else [WITHOUT_RELU]),
+        ],
         pictures=[
             Picture(
                 "jacobians-spectrum",

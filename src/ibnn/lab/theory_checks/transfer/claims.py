@@ -31,8 +31,8 @@ def _bound(found: Margins) -> Claim:
     if slack:
         agrees = "yes" if min(slack) >= -ROUNDING else "no"
         measured = (
-            f"{len(slack)} conversions: the margin nearest to its bound lies {min(slack):.3g} "
-            f"{'above' if min(slack) >= -ROUNDING else 'away, below'} it."
+            f"{len(slack)} conversions: the margin nearest to its bound lies {abs(min(slack)):.3g} "
+            f"{'above' if agrees == 'yes' else 'below'} it."
         )
     return Claim("The old head keeps a margin of at least M - 2 |λ| √D.", measured, agrees)
 
@@ -64,7 +64,7 @@ def kept_range(accuracies: Sequence[Mapping[str, Any]], standard: float) -> tupl
     return ends[0], ends[1]
 
 
-def notes(found: Margins, accuracies: Sequence[Mapping[str, Any]], standard: float) -> list[str]:
+def notes(found: Margins, accuracies: Sequence[Mapping[str, Any]]) -> list[str]:
     """Each task by itself, and what recalibration does."""
     text = [_task(name, rows) for name, rows in found.items()]
     fresh = [row for row in accuracies if "accuracy_recalibrated" in row]

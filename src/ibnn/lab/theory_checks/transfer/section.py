@@ -52,7 +52,7 @@ def section(context: Context, progress: Progress) -> Section:
         name="transfer",
         title="Transfer: a trained standard network becomes implicit",
         claims=claims.claims(found, accuracies, standard),
-        notes=claims.notes(found, accuracies, standard),
+        notes=claims.notes(found, accuracies),
         pictures=[
             Picture(
                 "transfer-margins",
