@@ -217,7 +217,7 @@ def test_a_patched_forward_is_listed() -> None:
         ({"only": []}, ValueError, r"only=\[\] chooses none"),
         ({"only": "head"}, ValueError, "only the classification head 'head' is left"),
         ({"skip_head": "fc"}, TypeError, "skip_head must be True or False, got 'fc'"),
-        ({"lamda": 1}, TypeError, "unknown keyword 'lamda'; beside model, lam"),
+        ({"lamda": 1}, TypeError, "unexpected keyword argument 'lamda'"),
         ({"coupling": "time"}, ValueError, "coupling='time' is not known; expected one of"),
         ({"coupling": 3}, ValueError, "coupling=3 is not known"),
         ({"coupling": ibnn.Uniform((-2, -1))}, ValueError, "layer 'hidden': coupling Uniform"),

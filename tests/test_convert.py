@@ -125,7 +125,8 @@ def test_parameter_names_order_and_flags_are_kept(net: Any) -> None:
     assert [(name, p.requires_grad) for name, p in fixed.named_parameters()] == flags
     added = {f"{name}.lam" for name in CONVERTED}
     assert {name for name, _ in learnt.named_parameters()} == {n for n, _ in flags} | added
-    assert set(fixed.state_dict()) == set(net.state_dict()) | added
+    records = {f"{name}.implicit_bias" for name in CONVERTED}
+    assert set(fixed.state_dict()) == set(net.state_dict()) | added | records
     outcome = convert(net, lam=-0.3).load_state_dict(net.state_dict(), strict=False)
     assert set(outcome.missing_keys) == added
     assert not outcome.unexpected_keys
@@ -217,7 +218,7 @@ def test_parametrizations_are_kept_and_can_still_be_removed(norm: Any, x: Tensor
     converted: Any = convert(model, lam=-0.2).eval()
     # in training, a look at a spectrally normed weight would already change its state
     torch.testing.assert_close(dict(model.state_dict()), dict(state), rtol=0, atol=0)
-    assert set(converted.state_dict()) == set(state) | {"0.lam"}
+    assert set(converted.state_dict()) == set(state) | {"0.lam", "0.implicit_bias"}
     y = model.eval()[0](x)
     expected = ibnn.implicit_bias(y, -0.2, coupling=ibnn.Uniform((-2, -1)))
     torch.testing.assert_close(converted[0](x), expected)

@@ -259,7 +259,7 @@ REFUSED = {
     "unknown keyword of a layer": (
         lambda: ibnn.Linear(2, 2, lamda=0.1),
         TypeError,
-        "Linear got an unknown keyword 'lamda'.*lam, slope",
+        "unexpected keyword argument 'lamda'",
     ),
     "unknown keyword of a convolution": (
         lambda: ibnn.Conv2d(2, 2, 3, strides=2),

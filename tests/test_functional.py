@@ -16,7 +16,7 @@ def test_implicit_bias_and_solve_take_the_same_arguments():
     assert (
         inspect.signature(ibnn.implicit_bias).parameters == inspect.signature(ibnn.solve).parameters
     )
-    names = "y lam slope coupling sigma solver adjoint start atol rtol max_steps on_failure"
+    names = "y lam slope coupling sigma solver adjoint start engine atol rtol max_steps on_failure"
     assert list(inspect.signature(ibnn.solve).parameters) == names.split()
 
 

@@ -78,14 +78,17 @@ class Replaced(ibnn.Coupling):
 
     def __init__(self, coupling, parameters):
         super().__init__()
-        self.kernel, self.dims, self.check_units = (
-            coupling.kernel,
+        self.sums, self.dims, self.check_units = (
+            coupling.sums,
             coupling.dims,
             coupling.check_units,
         )
         self._of, self._parameters_given = [coupling], parameters
 
-    def weight(self, dtype=None):
+    def largest_eigenvalue(self):
+        return self._of[0].largest_eigenvalue()
+
+    def weight(self, dtype=None, units=None):
         (coupling,) = self._of
         if not self._parameters_given:
             return coupling.weight(dtype)

@@ -33,7 +33,7 @@ def test_a_layer_has_its_parents_signature_and_more(layer, parent, sizes, shape)
     theirs = list(inspect.signature(parent.__init__).parameters.values())
     assert [p.name for p in ours[: len(theirs)]] == [p.name for p in theirs]
     assert [p.default for p in ours[: len(theirs)]] == [p.default for p in theirs]
-    assert [p.kind for p in ours[len(theirs) :]] == [inspect.Parameter.VAR_KEYWORD]
+    assert {p.kind for p in ours[len(theirs) :]} == {inspect.Parameter.KEYWORD_ONLY}
     assert issubclass(layer, parent)
     assert isinstance(layer(*sizes), parent)
 
@@ -69,14 +69,15 @@ def test_lam_zero_is_the_parent_in_every_precision(layer, parent, sizes, shape, 
 @KINDS
 def test_keys_are_the_parents_plus_lam(layer, parent, sizes, shape):
     ours, theirs, missing = twins(layer, parent, sizes)
-    assert set(ours.state_dict()) == {*theirs.state_dict(), "lam"}
+    assert set(ours.state_dict()) == {*theirs.state_dict(), "lam", "implicit_bias"}
     assert missing.missing_keys == ["lam"]
     assert missing.unexpected_keys == []
     fixed = layer(*sizes, learn_lam=False)
-    assert set(fixed.state_dict()) == {*theirs.state_dict(), "lam"}
+    assert set(fixed.state_dict()) == {*theirs.state_dict(), "lam", "implicit_bias"}
     both = layer(*sizes, learn_slope=True)
-    assert set(both.state_dict()) == {*theirs.state_dict(), "lam", "slope"}
-    assert {name for name, _ in both.named_parameters()} == set(both.state_dict())
+    parameters = {name for name, _ in both.named_parameters()}
+    assert parameters == {*theirs.state_dict(), "lam", "slope"}
+    assert set(both.state_dict()) == {*parameters, "implicit_bias"}
 
 
 def test_a_checkpoint_comes_back_with_its_lam():
@@ -89,7 +90,10 @@ def test_a_checkpoint_comes_back_with_its_lam():
 
 def test_learnt_coupling_weights_are_saved_with_the_layer():
     window = ibnn.Conv2d(2, 3, 3, coupling=ibnn.Window(3, "gaussian", learnable=True))
-    assert set(window.state_dict()) == {"weight", "bias", "lam", "coupling.std"}
+    assert set(window.state_dict()) == {
+        *("weight", "bias", "lam", "implicit_bias"),
+        "coupling.std",
+    }
     dense = ibnn.Linear(4, 6, coupling=ibnn.Dense(units=6, learnable=True), lam=-0.2)
     assert "coupling.raw" in dense.state_dict()
     dense(torch.randn(3, 4)).square().sum().backward()
@@ -148,23 +152,28 @@ def test_lam_and_slope_per_channel_act_on_their_channel():
 
 
 def test_one_lam_with_a_slope_per_channel_is_bounded_per_channel():
-    layer = ibnn.Conv2d(1, 2, 3, lam=0.5, slope=[1.0, 10.0], learn_lam=True)
+    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 acts as 0\.095"):
+        layer = ibnn.Conv2d(1, 2, 3, lam=0.5, slope=[1.0, 10.0], learn_lam=True)
     torch.testing.assert_close(layer.effective_lam, torch.tensor([0.5, 0.095]))
     layer(torch.randn(2, 1, 5, 5)).sum().backward()
 
 
 def test_a_learnt_lam_acts_as_at_most_95_percent_of_the_threshold():
-    layer = ibnn.Linear(4, 6, lam=0.5)
+    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 acts as 0\.095"):
+        layer = ibnn.Linear(4, 6, lam=0.5)
     assert layer.effective_lam.item() == pytest.approx(0.095, rel=1e-6)
     assert layer.lam.item() == 0.5
-    fixed = ibnn.Linear(4, 6, lam=0.5, bounded=False)
-    assert fixed.effective_lam.item() == 0.5
-    assert ibnn.Linear(4, 6, lam=0.5, learn_lam=False).effective_lam.item() == 0.5
+    assert "lam=0.5 acting as 0.095 (learnt)" in repr(layer)
+    for above in ({"bounded": False}, {"learn_lam": False}):
+        with pytest.warns(ibnn.ThresholdWarning, match=r"above the threshold 0\.1"):
+            layer = ibnn.Linear(4, 6, lam=0.5, **above)
+        assert layer.effective_lam.item() == 0.5
     assert ibnn.Linear(4, 6, lam=-9.0).effective_lam.item() == -9.0
 
 
 def test_gradients_lead_a_lam_that_left_back_in_and_no_further_out():
-    layer = ibnn.ImplicitBias(lam=0.3, slope=10.0)
+    with pytest.warns(ibnn.ThresholdWarning):
+        layer = ibnn.ImplicitBias(lam=0.3, slope=10.0)
     y = torch.linspace(-0.1, 0.1, 6)
     # units pushed apart by lam > 0: less spread wants a smaller lam, more spread a larger one
     layer(y).square().sum().backward()
@@ -250,9 +259,11 @@ def test_layers_read_well():
         "coupling=Uniform(dims=-1), sigma=tanh)"
     )
     text = repr(
-        ibnn.Conv2d(2, 3, 3, lam=[0.1, 0.2, -0.3], coupling="space", learn_slope=True, sigma="erf")
+        ibnn.Conv2d(
+            2, 3, 3, lam=[0.09, 0.02, -0.3], coupling="space", learn_slope=True, sigma="erf"
+        )
     )
-    assert text.startswith("Conv2d(2, 3, kernel_size=(3, 3), stride=(1, 1), lam=[-0.3 .. 0.2]")
+    assert text.startswith("Conv2d(2, 3, kernel_size=(3, 3), stride=(1, 1), lam=[-0.3 .. 0.09]")
     assert "slope=10 (learnt), coupling=space, sigma=erf" in text
     assert repr(ibnn.ImplicitBias(learn_lam=False)).startswith("ImplicitBias(lam=0, slope=10,")
 

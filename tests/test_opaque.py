@@ -5,7 +5,9 @@ import sys
 
 import torch
 
+import ibnn
 from ibnn._core import ops
+from ibnn.functional import solve_options
 
 
 def run(script: str) -> str:
@@ -40,7 +42,7 @@ def test_a_module_can_be_loaded_again():
 
 def test_the_ops_keep_what_torch_asks_of_ops():
     z = torch.linspace(-1, 1, 12).reshape(2, 6)
-    how = "uniform tanh newton implicit warn 2e-06 2e-06 None 0"
+    how = solve_options(ibnn.Uniform(-1)).text
     for order in (0, 1):
         torch.library.opcheck(ops.pair_sum, (z, None, None, order, [6], how))
     strength = torch.full((2,), -0.5)

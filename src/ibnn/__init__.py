@@ -1,10 +1,17 @@
 """Implicit-bias neurons for PyTorch: units that listen to their neighbours, solved exactly."""
 
 from ibnn import solver
-from ibnn._core.solution import ConvergenceError, ConvergenceWarning, Solution
+from ibnn._core.solution import (
+    ConvergenceError,
+    ConvergenceWarning,
+    Solution,
+    ThresholdWarning,
+)
 from ibnn.conversion.convert import Conversion, conversion_report, convert, standard
 from ibnn.coupling import Coupling, Dense, Uniform, Window
+from ibnn.engine import engines
 from ibnn.functional import energy, implicit_bias, residual, solve
+from ibnn.nn.layer import ImplicitLayer
 from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
 from ibnn.sigma import Sigma
 from ibnn.theory import uniqueness_threshold
@@ -21,14 +28,17 @@ __all__ = [
     "Coupling",
     "Dense",
     "ImplicitBias",
+    "ImplicitLayer",
     "Linear",
     "Sigma",
     "Solution",
+    "ThresholdWarning",
     "Uniform",
     "Window",
     "conversion_report",
     "convert",
     "energy",
+    "engines",
     "implicit_bias",
     "residual",
     "solve",

@@ -1,24 +1,17 @@
 """The neuron as functions: implicit_bias, solve, energy, residual."""
 
-import math
-from dataclasses import replace
-
-import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn._core import method, ops
-from ibnn._core.adjoint import ImplicitSolve, LinearSolve, PairSum
+from ibnn._core import adjoint
+from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
-from ibnn._core.solution import Solution, report
+from ibnn._core.solution import Solution
+from ibnn._core.solve import solve_rows, weight_for
 from ibnn.coupling import Coupling, Uniform
 from ibnn.sigma import Sigma
 from ibnn.solver import Solver
-
-# accuracy of z where none is asked for: a few roundings above the best the dtype can do
-# (as text, like the method it becomes a part of: see `method.write`)
-_ACCURACY = {torch.float32: "2e-06", torch.float64: "1e-12"}
 
 
 def implicit_bias(
@@ -31,6 +24,7 @@ def implicit_bias(
     solver: str | Solver = "newton",
     adjoint: str = "implicit",
     start: Tensor | None = None,
+    engine: str | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     max_steps: int | None = None,
@@ -38,18 +32,40 @@ def implicit_bias(
 ) -> Tensor:
     """The z that solves `z_i = y_i - lam * sum_k w_ik sigma(slope * (z_k - z_i))`.
 
-    `coupling` (default `Uniform(dims=-1)`) says which dims of `y` are units; the other dims are
-    independent rows. `lam` and `slope` are scalars, or hold one value per channel: the dim right
-    before the units. `atol` and `rtol` bound the error of z. `adjoint` is how gradients come back:
-    "implicit" (exact), "unrolled" (through the solver's steps) or "jfb" (Jacobian-free).
-
+    >>> import torch
     >>> y = torch.tensor([[-0.1, 0.05, 0.1]])
     >>> implicit_bias(y, -0.2)  # lam < 0 pulls units together
     tensor([[-0.0256,  0.0288,  0.0468]])
+
+    Args:
+        y: the input, any real floating-point tensor; half precision is solved in float32.
+        lam: strength of the coupling, a scalar or one value per channel (the dim right before the
+            units). Below zero units are pulled together, above zero pushed apart; beyond
+            `uniqueness_threshold` there may be several solutions.
+        slope: steepness p of sigma, positive; a scalar or one value per channel.
+        coupling: who listens to whom (default `Uniform(dims=-1)`): which dims of `y` are units,
+            and their weights. The other dims are independent rows.
+        sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or a `Sigma`.
+        solver: "newton" (default), "gradient", "picard", "anderson", "broyden", "lite" (one
+            explicit step, not a solution) or a solver object with its settings.
+        adjoint: how gradients come back: "implicit" (exact), "unrolled" (through the solver's
+            steps) or "jfb" (Jacobian-free).
+        start: where the solver starts, of y's shape (default: y itself). Given one, no engine is
+            used; above the threshold it decides which solution is found.
+        engine: "native" or "portable" to demand one (see `ibnn.engines`); default: the fastest
+            that serves.
+        atol, rtol: error allowed in z, absolute and relative to |y| (default: a few roundings
+            of the dtype).
+        max_steps: steps of the solver at most (default: its own). Fewer than Newton's own 60 are
+            counted by the solver itself, so that no engine takes its place.
+        on_failure: rows that did not converge "raise" a `ConvergenceError`, "warn" (default) or
+            are left to the caller ("ignore"); also in the backward pass.
     """
     coupling = Uniform(-1) if coupling is None else coupling
-    how = describe(coupling, sigma, solver, adjoint, atol, rtol, max_steps, on_failure, y)
-    return solve_described(y, lam, slope, coupling, start, how)[0]
+    options = solve_options(
+        coupling, sigma, solver, adjoint, engine, atol, rtol, max_steps, on_failure
+    )
+    return solve_rows(y, lam, slope, coupling, start, options)[0]
 
 
 def solve(
@@ -62,6 +78,7 @@ def solve(
     solver: str | Solver = "newton",
     adjoint: str = "implicit",
     start: Tensor | None = None,
+    engine: str | None = None,
     atol: float | None = None,
     rtol: float | None = None,
     max_steps: int | None = None,
@@ -69,13 +86,47 @@ def solve(
 ) -> Solution:
     """`implicit_bias` with its record: the value, and per row converged, residual and steps.
 
+    The arguments are those of `implicit_bias`.
+
+    >>> import torch
     >>> solve(torch.linspace(-1, 1, 6).reshape(2, 3), -0.1).converged
     tensor([True, True])
     """
     coupling = Uniform(-1) if coupling is None else coupling
-    how = describe(coupling, sigma, solver, adjoint, atol, rtol, max_steps, on_failure, y)
-    z, *record = solve_described(y, lam, slope, coupling, start, how)
+    options = solve_options(
+        coupling, sigma, solver, adjoint, engine, atol, rtol, max_steps, on_failure
+    )
+    z, *record = solve_rows(y, lam, slope, coupling, start, options)
     return Solution(z, *(r.reshape(Rows(y, coupling).shape) for r in record))
+
+
+def solve_options(
+    coupling: Coupling,
+    sigma: str | Sigma = "tanh",
+    solver: str | Solver = "newton",
+    adjoint: str = "implicit",
+    engine: str | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_steps: int | None = None,
+    on_failure: str = "warn",
+    monitor: int = 0,
+) -> SolveOptions:
+    """The options of a solve from a user's keywords."""
+    if not isinstance(coupling, Coupling):
+        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
+    return SolveOptions(
+        coupling.sums,
+        sigmas.resolve(sigma),
+        solvers.resolve(solver),
+        adjoint=adjoint,
+        engine=engine,
+        atol=atol,
+        rtol=rtol,
+        max_steps=max_steps,
+        on_failure=on_failure,
+        monitor=monitor,
+    )
 
 
 def energy(
@@ -90,6 +141,7 @@ def energy(
     """The paper's E_lambda of each row: |z - y|^2 / 2 - lam/2 sum_ik w_ik S(z_k - z_i), with S the
     primitive of sigma(slope * x). The solution is its minimum.
 
+    >>> import torch
     >>> energy(torch.zeros(2), torch.ones(2), lam=-0.1)
     tensor(1.)
     """
@@ -110,6 +162,7 @@ def residual(
 ) -> Tensor:
     """z - y + lam B(z), unit by unit: the gradient of the energy, zero at the solution.
 
+    >>> import torch
     >>> residual(torch.zeros(3), torch.tensor([0.0, 1.0, 2.0]), lam=0.05)
     tensor([ 0., -1., -2.])
     """
@@ -124,109 +177,11 @@ def _terms(z, y, lam, slope, coupling, sigma):
     if z.shape != y.shape:
         raise ValueError(f"z must have y's shape {tuple(y.shape)}, got {tuple(z.shape)}")
     rows = Rows(y, coupling)
-    how = describe(coupling, sigma, "newton", "implicit", None, None, None, "ignore", y)
-    weight = coupling.weight(rows.dtype)
-    weight = None if weight is None else weight.to(y.device)
+    options = solve_options(coupling, sigma)
+    weight = weight_for(rows, coupling, y)
 
     def pair_sum(scaled: Tensor, order: int) -> Tensor:
-        return PairSum.apply(scaled, None, weight, order, rows.units, how)
+        return adjoint.pair_sum(scaled, None, weight, order, rows.units, options)
 
     lam_rows, slope_rows = rows.per_row("lam", lam), rows.per_row("slope", slope)
     return rows, rows.flatten(z), rows.flatten(y), lam_rows, slope_rows, pair_sum
-
-
-def describe(
-    coupling: Coupling,
-    sigma: str | Sigma,
-    solver: str | Solver,
-    adjoint: str,
-    atol: float | None,
-    rtol: float | None,
-    max_steps: int | None,
-    on_failure: str,
-    y: Tensor,
-    monitor: int = 0,
-) -> str:
-    """Checks every choice that is not a tensor and writes them as one line (`method`)."""
-    if not isinstance(coupling, Coupling):
-        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
-    chosen, nonlinearity = solvers.resolve(solver), sigmas.resolve(sigma)
-    if adjoint not in method.ADJOINTS:
-        raise ValueError(f"adjoint={adjoint!r} is not known; expected one of {method.ADJOINTS}")
-    if on_failure not in method.ON_FAILURE:
-        raise ValueError(
-            f"on_failure={on_failure!r} is not known; expected one of {method.ON_FAILURE}"
-        )
-    for name, value in (("atol", atol), ("rtol", rtol)):
-        if value is not None and not (math.isfinite(value) and value >= 0):
-            raise ValueError(f"{name} must be a non-negative number, got {value!r}")
-    if max_steps is not None and (not isinstance(max_steps, int) or max_steps < 0):
-        raise ValueError(f"max_steps must be a non-negative int, got {max_steps!r}")
-    double = isinstance(y, Tensor) and y.dtype == torch.float64
-    default = _ACCURACY[torch.float64 if double else torch.float32]
-    how = method.write(
-        coupling.kernel,
-        nonlinearity.key,
-        solver if isinstance(solver, str) else solvers.key(chosen),
-        adjoint,
-        on_failure,
-        default if atol is None else float(atol),
-        default if rtol is None else float(rtol),
-        max_steps,
-        monitor,
-    )
-    if "@" in how:
-        how = method.OwnParts(how)
-        how.parts = (nonlinearity, chosen)
-    return how
-
-
-def solve_described(
-    y: Tensor,
-    lam: float | Tensor,
-    slope: float | Tensor,
-    coupling: Coupling,
-    start: Tensor | None,
-    how: str,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """z, and per row (flat): converged, residual, steps."""
-    rows = Rows(y, coupling)
-    weight = coupling.weight(rows.dtype)
-    weight = None if weight is None else weight.to(y.device)
-    begin = None
-    if start is not None:
-        if start.shape != y.shape:
-            raise ValueError(
-                f"start must have y's shape {tuple(y.shape)}, got {tuple(start.shape)}"
-            )
-        begin = rows.flatten(start.detach())
-    flat = rows.flatten(y)
-    lam_rows, slope_rows = rows.per_row("lam", lam), rows.per_row("slope", slope)
-    direct = method.adjoint_of(how) == "unrolled" or method.solver_of(how).startswith("lite")
-    apply = _solve_directly if direct else ImplicitSolve.apply
-    z, converged, worst, steps = apply(flat, lam_rows, slope_rows, weight, begin, rows.units, how)
-    return rows.restore(z), converged, worst, steps
-
-
-def _solve_directly(y, lam, slope, weight, start, units, how):
-    """The solver's own steps, recorded by autograd."""
-    chosen = method.read(how)
-    p = slope.unsqueeze(-1)
-
-    def pair_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
-        return PairSum.apply(z, a, weight, order, units, how)
-
-    if not y.numel():
-        return ImplicitSolve.apply(y, lam, slope, weight, start, units, how)
-
-    def linear_solve(z: Tensor, g: Tensor, strength: Tensor) -> Tensor:
-        return LinearSolve.apply(z, g, strength, weight, units, how)[0]
-
-    system = ops.system(y * p, lam * slope, slope, weight, units, chosen, pair_sum)
-    system = replace(system, differentiable_solve=linear_solve)
-    begin = system.y if start is None else start * p
-    found = chosen.solver.find(system, begin, chosen.max_steps)
-    converged, worst = found.excess <= 1, found.residual / slope.detach()
-    if not chosen.solver.approximate:
-        report("implicit bias", ~converged, worst, chosen.on_failure, None)
-    return found.z / p, converged, worst, found.steps

@@ -15,10 +15,11 @@ tensor([1.], dtype=torch.float64)
 
 import math
 from functools import lru_cache
-from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
+
+from ibnn._core.registry import Registry
 
 
 class Sigma:
@@ -55,18 +56,10 @@ class Sigma:
                 (result,) = torch.autograd.grad(result.sum(), point, create_graph=True)
         return result.detach()
 
-    @property
-    def key(self) -> str:
-        """A name under which `lookup` finds this object again."""
-        if _BUILT_IN.get(self.name) is self:
-            return self.name
-        key = f"{'_'.join(self.name.split())}@{id(self)}"
-        _own[key] = self
-        return key
-
     def __reduce__(self) -> "str | tuple[object, ...]":
-        # copies of a built-in sigma are that sigma
-        return (resolve, (self.name,)) if self.key == self.name else super().__reduce__()
+        # copies of a registered sigma are that sigma
+        known = REGISTRY.key(self) == self.name
+        return (resolve, (self.name,)) if known else super().__reduce__()
 
     def __repr__(self) -> str:
         return self.name
@@ -144,30 +137,32 @@ class Erf(Sigma):
         return _polynomial(_erf_polynomial(order), x) * torch.exp(-(math.pi / 4) * x * x)
 
 
+REGISTRY: Registry[Sigma] = Registry("sigma", Sigma)
+TANH, HARDTANH, ARCTAN, ERF = map(REGISTRY.register, (Tanh(), Hardtanh(), Arctan(), Erf()))
+BUILT_IN = frozenset((TANH, HARDTANH, ARCTAN, ERF))
+
+
+def register(sigma: Sigma) -> Sigma:
+    """Makes a sigma of your own known by its name, as the built-in ones are."""
+    return REGISTRY.register(resolve(sigma))
+
+
 def resolve(sigma: "str | Sigma") -> Sigma:
     """The sigma meant by a name or an object, checked to be one the theory allows."""
-    if isinstance(sigma, str):
-        if sigma in _BUILT_IN:
-            return _BUILT_IN[sigma]
-        raise ValueError(f"sigma={sigma!r} is not known; expected one of {names()} or a Sigma")
-    if not isinstance(sigma, Sigma):
-        raise TypeError(f"sigma must be a name or an ibnn.Sigma, got {type(sigma).__name__}")
-    if _BUILT_IN.get(sigma.name) is not sigma and not getattr(sigma, "_checked", False):
-        _check(sigma)
-        sigma._checked = True  # type: ignore[attr-defined]
-    return sigma
-
-
-def lookup(key: str) -> Sigma:
-    """The sigma with this `key`; one of the user's own must still be alive in this process."""
-    found = _BUILT_IN.get(key) or _own.get(key)
-    if found is None:
-        raise LookupError(f"sigma {key!r} is not known in this process; expected one of {names()}")
+    found = REGISTRY.resolve(sigma)
+    if found not in BUILT_IN and not getattr(found, "_checked", False):
+        _check(found)
+        found._checked = True  # type: ignore[attr-defined]
     return found
 
 
+def lookup(key: str) -> Sigma:
+    """The sigma with this key; an unnamed one must still be alive in this process."""
+    return REGISTRY.lookup(key)
+
+
 def names() -> list[str]:
-    return sorted(_BUILT_IN)
+    return sorted(REGISTRY.names())
 
 
 def _check(sigma: Sigma) -> None:
@@ -220,7 +215,3 @@ def _erf_polynomial(order: int) -> tuple[float, ...]:
         if power:
             result[power - 1] += power * coefficient
     return tuple(result)
-
-
-_BUILT_IN: dict[str, Sigma] = {s.name: s for s in (Tanh(), Hardtanh(), Arctan(), Erf())}
-_own: WeakValueDictionary[str, Sigma] = WeakValueDictionary()

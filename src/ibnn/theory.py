@@ -9,7 +9,7 @@ import math
 from torch import Tensor
 
 from ibnn import sigma as sigmas
-from ibnn.coupling import Coupling, Dense
+from ibnn.coupling import Coupling, Dense, Uniform
 from ibnn.sigma import Sigma
 
 
@@ -112,7 +112,7 @@ def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> fl
     >>> round(largest_move(-0.1, 10_000), 3)  # the paper's: 10
     5.774
     """
-    if coupling is None or coupling.kernel == "uniform":
+    if coupling is None or isinstance(coupling, Uniform):
         return abs(lam) * math.sqrt((units**2 - 1) / (3 * units))
     return abs(lam) * largest_row_sum(coupling) * math.sqrt(units)
 

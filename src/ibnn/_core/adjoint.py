@@ -1,9 +1,10 @@
 """How gradients come back: implicit differentiation, shared by every solver, of any order.
 
 At the solution J dz = dy - B dlam - lam dB, with J = I + lam DB symmetric. So one linear solve
-J v = g carries the gradient g of z, and every other gradient is a sum against v. The solve, the
-linear solve and the sums P_n are closed under differentiation, hence gradients of gradients.
-Everything here works in units where sigma has slope 1, except `ImplicitSolve` itself.
+J v = g carries the gradient g of z, and every other gradient is a sum against v; the same solve
+carries tangents forward. The solve, the linear solve and the sums P_n are closed under
+differentiation, hence gradients of gradients. Everything here works in units where sigma has slope
+1, except `ImplicitSolve` itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,12 +14,336 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ibnn import coupling
-from ibnn._core import method, ops
+from ibnn._core import ops
+
+
+def differentiable(function: Any) -> Callable[..., Any]:
+    """`function.apply`, with its `tangent` as forward mode except while torch.compile traces, which
+    takes no function that has one."""
+    forward_mode: Any = type(function.__name__, (function,), {"jvp": function.tangent})
+
+    def apply(*args: Any) -> Any:
+        return (function if torch.compiler.is_compiling() else forward_mode).apply(*args)
+
+    return apply
+
+
+@differentiable
+class pair_sum(Function):
+    """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
+
+    @staticmethod
+    def forward(z, a, weight, order, units, options):  # type: ignore[override]
+        return ops.pair_sum(z, a, weight, order, units, options.text)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # type: ignore[override]
+        z, a, weight, ctx.order, ctx.units, ctx.options = inputs
+        ctx.save_for_backward(z, a, weight)
+        ctx.save_for_forward(z, a, weight)
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[override]
+        z, a, weight = ctx.saved_tensors
+        order, rest = ctx.order, (ctx.units, ctx.options)
+        back = None if weight is None else ctx.options.sums.transpose(weight)
+        grad_z = grad_a = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            received = pair_sum(z, g, back, order + 1, *rest) * (-1) ** order
+            grad_z = (received if a is None else received * a) - g * pair_sum(
+                z, a, weight, order + 1, *rest
+            )
+        if a is not None and ctx.needs_input_grad[1]:
+            grad_a = pair_sum(z, g, back, order, *rest) * (-1) ** (order + 1)
+        if weight is not None and ctx.needs_input_grad[2]:
+            grad_weight = pair_outer(z, g, a, weight, order, *rest)
+        return grad_z, grad_a, grad_weight, None, None, None
+
+    @staticmethod
+    def tangent(ctx, dz, da, dweight, *_):  # type: ignore[override]
+        z, a, weight = ctx.saved_tensors
+        order, rest = ctx.order, (ctx.units, ctx.options)
+        change = torch.zeros_like(z)
+        if dz is not None:
+            change = change + _moved_sum(z, a, weight, dz, order, rest)
+        if da is not None:
+            change = change + pair_sum(z, da, weight, order, *rest)
+        if dweight is not None:
+            change = change + pair_sum(z, a, dweight, order, *rest)
+        return change
+
+    @staticmethod
+    def vmap(info, in_dims, z, a, weight, order, units, options):  # type: ignore[override]
+        return _vmap_rows(
+            lambda rows, w: pair_sum(*rows, w, order, units, options),
+            info.batch_size,
+            (z, a),
+            in_dims[:2],
+            weight,
+            in_dims[2],
+        )
+
+
+def _moved_sum(
+    z: Tensor, a: Tensor | None, weight: Tensor | None, dz: Tensor, order: int, rest: Any
+) -> Tensor:
+    """How P_n(z, a) changes as z moves by dz."""
+    pull = pair_sum(z, dz if a is None else a * dz, weight, order + 1, *rest)
+    return pull - dz * pair_sum(z, a, weight, order + 1, *rest)
+
+
+@differentiable
+class pair_outer(Function):
+    """The derivative of sum(g * P_n(z, a)) by the weights; `weight` only lends its shape."""
+
+    @staticmethod
+    def forward(z, g, a, weight, order, units, options):  # type: ignore[override]
+        return ops.pair_outer(z, g, a, weight, order, units, options.text)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # type: ignore[override]
+        z, g, a, weight, ctx.order, ctx.units, ctx.options = inputs
+        ctx.save_for_backward(z, g, a)
+        ctx.save_for_forward(z, g, a, weight)
+
+    @staticmethod
+    def backward(ctx, cotangent):  # type: ignore[override]
+        z, g, a = ctx.saved_tensors
+        order, rest = ctx.order, (ctx.units, ctx.options)
+        back = ctx.options.sums.transpose(cotangent)
+        grad_z = grad_g = grad_a = None
+        if ctx.needs_input_grad[0]:
+            received = pair_sum(z, g, back, order + 1, *rest) * (-1) ** order
+            grad_z = (received if a is None else received * a) - g * pair_sum(
+                z, a, cotangent, order + 1, *rest
+            )
+        if ctx.needs_input_grad[1]:
+            grad_g = pair_sum(z, a, cotangent, order, *rest)
+        if a is not None and ctx.needs_input_grad[2]:
+            grad_a = pair_sum(z, g, back, order, *rest) * (-1) ** (order + 1)
+        return grad_z, grad_g, grad_a, None, None, None, None
+
+    @staticmethod
+    def tangent(ctx, dz, dg, da, *_):  # type: ignore[override]
+        z, g, a, weight = ctx.saved_tensors
+        order, rest = ctx.order, (ctx.units, ctx.options)
+
+        def outer(left: Tensor, right: Tensor | None, n: int) -> Tensor:
+            return pair_outer(z, left, right, weight, n, *rest)
+
+        change = torch.zeros_like(weight)
+        if dz is not None:
+            change = change + outer(g, dz if a is None else a * dz, order + 1)
+            change = change - outer(g * dz, a, order + 1)
+        if dg is not None:
+            change = change + outer(dg, a, order)
+        if da is not None:
+            change = change + outer(g, da, order)
+        return change
+
+    @staticmethod
+    def vmap(info, in_dims, z, g, a, weight, order, units, options):  # type: ignore[override]
+        # the sum runs over rows, so batches cannot be folded into them
+        results = [
+            pair_outer(*_one_of_batch((z, g, a, weight), in_dims, b), order, units, options)
+            for b in range(info.batch_size)
+        ]
+        return torch.stack(results), 0
+
+
+@differentiable
+class linear_solve(Function):
+    """v = J(z)^-1 g and v . B(z): J v = v + c (P_1(z, v) - v P_1(z, 1))."""
+
+    @staticmethod
+    def forward(z, g, strength, weight, units, options):  # type: ignore[override]
+        return ops.solve_adjoint(z, g, strength, weight, units, options.text)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # type: ignore[override]
+        z, _, strength, weight, ctx.units, ctx.options = inputs
+        ctx.save_for_backward(z, strength, weight, output[0])
+        ctx.save_for_forward(z, strength, weight, output[0])
+
+    @staticmethod
+    def backward(ctx, grad_v, grad_dot):  # type: ignore[override]
+        z, strength, weight, v = ctx.saved_tensors
+        rest = ctx.units, ctx.options
+        c, of_dot = strength.unsqueeze(-1), grad_dot.unsqueeze(-1)
+
+        def total(a: Tensor | None, order: int) -> Tensor:
+            return pair_sum(z, a, weight, order, *rest)
+
+        bias_change = total(v, 1) - v * total(None, 1)
+        # J q = the whole gradient of v: its own, and through v . B(z)
+        q, _ = linear_solve(z, grad_v + of_dot * total(None, 0), strength, weight, *rest)
+        grad_z = grad_strength = grad_weight = None
+        if ctx.needs_input_grad[0]:
+            # of -q . (J v): a third-order sum over pairs
+            twist = q * v * total(None, 2) + total(q * v, 2) - q * total(v, 2) - v * total(q, 2)
+            grad_z = of_dot * bias_change - c * twist
+        if ctx.needs_input_grad[2]:
+            grad_strength = -_row_sum(q * bias_change)
+        if weight is not None and ctx.needs_input_grad[3]:
+            grad_weight = (
+                pair_outer(z, of_dot * v, None, weight, 0, *rest)
+                - pair_outer(z, c * q, v, weight, 1, *rest)
+                + pair_outer(z, c * q * v, None, weight, 1, *rest)
+            )
+        return grad_z, q, grad_strength, grad_weight, None, None
+
+    @staticmethod
+    def tangent(ctx, dz, dg, dstrength, dweight, *_):  # type: ignore[override]
+        z, strength, weight, v = ctx.saved_tensors
+        rest = ctx.units, ctx.options
+        c = strength.unsqueeze(-1)
+
+        def total(a: Tensor | None, order: int, w: Tensor | None = weight) -> Tensor:
+            return pair_sum(z, a, w, order, *rest)
+
+        bias = total(None, 0)
+        right = torch.zeros_like(v) if dg is None else dg
+        bias_change = torch.zeros_like(v)
+        if dz is not None:
+            bias_change = bias_change + _moved_sum(z, None, weight, dz, 0, rest)
+            twist = _moved_sum(z, v, weight, dz, 1, rest)
+            right = right - c * (twist - v * _moved_sum(z, None, weight, dz, 1, rest))
+        if dstrength is not None:
+            right = right - dstrength.unsqueeze(-1) * (total(v, 1) - v * total(None, 1))
+        if dweight is not None:
+            bias_change = bias_change + total(None, 0, dweight)
+            right = right - c * (total(v, 1, dweight) - v * total(None, 1, dweight))
+        dv, _ = linear_solve(z, right, strength, weight, *rest)
+        return dv, _row_sum(dv * bias) + _row_sum(v * bias_change)
+
+    @staticmethod
+    def vmap(info, in_dims, z, g, strength, weight, units, options):  # type: ignore[override]
+        return _vmap_rows(
+            lambda rows, w: linear_solve(*rows, w, units, options),
+            info.batch_size,
+            (z, g, strength),
+            in_dims[:3],
+            weight,
+            in_dims[3],
+        )
+
+
+@differentiable
+class implicit_solve(Function):
+    """z of z + lam B(z) = y; slope * z where gradients are `kept` for; and of each row converged,
+    residual and steps.
+
+    What goes backward is made from slope * z and never from z, which the caller may therefore
+    change in place.
+    """
+
+    @staticmethod
+    def forward(y, lam, slope, weight, start, units, options, kept):  # type: ignore[override]
+        z, *record = ops.solve(y, lam, slope, weight, start, units, options.text)
+        scaled = z * slope.unsqueeze(-1) if kept else z.new_empty(len(z), 0)
+        return z, scaled, *record
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # type: ignore[override]
+        _, lam, slope, weight, _, ctx.units, ctx.options, kept = inputs
+        z, scaled, *record = output
+        ctx.save_for_backward(lam, slope, weight, scaled)
+        ctx.save_for_forward(lam, slope, weight, scaled if kept else z)
+        ctx.kept = kept
+        ctx.mark_non_differentiable(*record)
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, g, g_scaled, *_):  # type: ignore[override]
+        lam, slope, weight, z = ctx.saved_tensors
+        rest = ctx.units, ctx.options
+        nothing = (None,) * 4
+        if g is None and g_scaled is None:
+            return (None,) * 4 + nothing
+        of_scaled = None
+        if g_scaled is not None:
+            of_scaled = _row_sum(g_scaled * z) / slope
+            through = g_scaled * slope.unsqueeze(-1)
+            g = through if g is None else g + through
+        if ctx.options.adjoint == "jfb":
+            # Jacobian-free: J taken for the identity
+            v = g
+            dot = _row_sum(v * pair_sum(z, None, weight, 0, *rest))
+        else:
+            v, dot = linear_solve(z, g, lam * slope, weight, *rest)
+        grad_slope = grad_weight = None
+        if ctx.needs_input_grad[2]:
+            grad_slope = -lam / slope * _row_sum(v * _slope_change(z, weight, rest))
+            grad_slope = grad_slope if of_scaled is None else grad_slope + of_scaled
+        if weight is not None and ctx.needs_input_grad[3]:
+            grad_weight = pair_outer(z, -lam.unsqueeze(-1) * v, None, weight, 0, *rest)
+        return v, -dot, grad_slope, grad_weight, *nothing
+
+    @staticmethod
+    def tangent(ctx, dy, dlam, dslope, dweight, *_):  # type: ignore[override]
+        lam, slope, weight, scaled = ctx.saved_tensors
+        rest = ctx.units, ctx.options
+        p = slope.unsqueeze(-1)
+        z = scaled if ctx.kept else scaled * p
+        right = torch.zeros_like(z) if dy is None else dy
+        if dlam is not None:
+            right = right - dlam.unsqueeze(-1) * pair_sum(z, None, weight, 0, *rest)
+        if dslope is not None:
+            right = right - (lam / slope * dslope).unsqueeze(-1) * _slope_change(z, weight, rest)
+        if dweight is not None:
+            right = right - lam.unsqueeze(-1) * pair_sum(z, None, dweight, 0, *rest)
+        dz = right
+        if ctx.options.adjoint != "jfb":
+            dz, _ = linear_solve(z, right, lam * slope, weight, *rest)
+        dscaled = dz * p if ctx.kept else dz.new_zeros(len(dz), 0)
+        if ctx.kept and dslope is not None:
+            dscaled = dscaled + z * (dslope / slope).unsqueeze(-1)
+        return dz, dscaled, None, None, None
+
+    @staticmethod
+    def vmap(info, in_dims, y, lam, slope, weight, start, *rest):  # type: ignore[override]
+        return _vmap_rows(
+            lambda rows, w: implicit_solve(*rows[:3], w, rows[3], *rest),
+            info.batch_size,
+            (y, lam, slope, start),
+            (*in_dims[:3], in_dims[4]),
+            weight,
+            in_dims[3],
+        )
+
+
+def _slope_change(z: Tensor, weight: Tensor | None, rest: Any) -> Tensor:
+    """DB z: how B changes as the slope grows, times the slope. DB ignores a shift of z, which
+    would cost digits."""
+    centered = z - z.detach().median(-1, keepdim=True).values if z.numel() else z
+    return _moved_sum(z, None, weight, centered, 0, rest)
 
 
 def _row_sum(x: Tensor) -> Tensor:
     return x.sum(-1)
+
+
+def _vmap_rows(
+    apply: Callable[..., Any],
+    batch: int,
+    rows: Sequence[Tensor | None],
+    row_dims: Sequence[int | None],
+    weight: Tensor | None,
+    weight_dim: int | None,
+) -> tuple[Any, Any]:
+    """`apply(rows, weight)` under vmap; only a batch of weights needs a loop."""
+    if weight is not None and weight_dim is not None:
+        results = [
+            apply(_one_of_batch(rows, row_dims, b), weight.select(weight_dim, b))
+            for b in range(batch)
+        ]
+        if isinstance(results[0], Tensor):
+            return torch.stack(results), 0
+        return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+    result = apply(_fold(batch, rows, row_dims), weight)
+    if isinstance(result, Tensor):
+        return _unfold(batch, result), 0
+    return tuple(_unfold(batch, r) for r in result), (0,) * len(result)
 
 
 def _fold(
@@ -35,210 +360,14 @@ def _fold(
     return folded
 
 
-def _vmap_rows(
-    apply: Callable[..., Any],
-    batch: int,
-    rows: Sequence[Tensor | None],
-    row_dims: Sequence[int | None],
-    weight: Tensor | None,
-    weight_dim: int | None,
-) -> tuple[Any, Any]:
-    """`apply(rows, weight)` under vmap; only a batch of weights needs a loop."""
-    if weight is not None and weight_dim is not None:
-        results = []
-        for b in range(batch):
-            one = [
-                t if t is None or d is None else t.select(d, b)
-                for t, d in zip(rows, row_dims, strict=True)
-            ]
-            results.append(apply(one, weight.select(weight_dim, b)))
-        if isinstance(results[0], Tensor):
-            return torch.stack(results), 0
-        return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
-    result = apply(_fold(batch, rows, row_dims), weight)
-    if isinstance(result, Tensor):
-        return result.reshape(batch, -1, *result.shape[1:]), 0
-    return tuple(r.reshape(batch, -1, *r.shape[1:]) for r in result), (0,) * len(result)
+def _unfold(batch: int, folded: Tensor) -> Tensor:
+    return folded.reshape(batch, len(folded) // batch, *folded.shape[1:])
 
 
-class PairSum(Function):
-    """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
-
-    @staticmethod
-    def forward(z, a, weight, order, units, how):  # type: ignore[override]
-        return ops.pair_sum(z, a, weight, order, units, how)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        z, a, weight, ctx.order, ctx.units, ctx.how = inputs
-        ctx.save_for_backward(z, a, weight)
-
-    @staticmethod
-    def backward(ctx, g):  # type: ignore[override]
-        z, a, weight = ctx.saved_tensors
-        order, units, how = ctx.order, ctx.units, ctx.how
-        kernel = coupling.kernel(method.kernel_of(how))
-        back = None if weight is None else kernel.transpose(weight)
-        grad_z = grad_a = grad_weight = None
-        if ctx.needs_input_grad[0]:
-            received = PairSum.apply(z, g, back, order + 1, units, how) * (-1) ** order
-            grad_z = (received if a is None else received * a) - g * PairSum.apply(
-                z, a, weight, order + 1, units, how
-            )
-        if a is not None and ctx.needs_input_grad[1]:
-            grad_a = PairSum.apply(z, g, back, order, units, how) * (-1) ** (order + 1)
-        if weight is not None and ctx.needs_input_grad[2]:
-            grad_weight = PairOuter.apply(z, g, a, weight, order, units, how)
-        return grad_z, grad_a, grad_weight, None, None, None
-
-    @staticmethod
-    def vmap(info, in_dims, z, a, weight, order, units, how):  # type: ignore[override]
-        return _vmap_rows(
-            lambda rows, w: PairSum.apply(*rows, w, order, units, how),
-            info.batch_size,
-            (z, a),
-            in_dims[:2],
-            weight,
-            in_dims[2],
-        )
-
-
-class PairOuter(Function):
-    """The derivative of sum(g * P_n(z, a)) by the weights; `weight` only lends its shape."""
-
-    @staticmethod
-    def forward(z, g, a, weight, order, units, how):  # type: ignore[override]
-        return ops.pair_outer(z, g, a, weight, order, units, how)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        z, g, a, _, ctx.order, ctx.units, ctx.how = inputs
-        ctx.save_for_backward(z, g, a)
-
-    @staticmethod
-    def backward(ctx, cotangent):  # type: ignore[override]
-        z, g, a = ctx.saved_tensors
-        order, units, how = ctx.order, ctx.units, ctx.how
-        back = coupling.kernel(method.kernel_of(how)).transpose(cotangent)
-        grad_z = grad_g = grad_a = None
-        if ctx.needs_input_grad[0]:
-            received = PairSum.apply(z, g, back, order + 1, units, how) * (-1) ** order
-            grad_z = (received if a is None else received * a) - g * PairSum.apply(
-                z, a, cotangent, order + 1, units, how
-            )
-        if ctx.needs_input_grad[1]:
-            grad_g = PairSum.apply(z, a, cotangent, order, units, how)
-        if a is not None and ctx.needs_input_grad[2]:
-            grad_a = PairSum.apply(z, g, back, order, units, how) * (-1) ** (order + 1)
-        return grad_z, grad_g, grad_a, None, None, None, None
-
-    @staticmethod
-    def vmap(info, in_dims, z, g, a, weight, order, units, how):  # type: ignore[override]
-        # the sum runs over rows, so batches cannot be folded into them
-        results = []
-        for b in range(info.batch_size):
-            one = [
-                t if t is None or d is None else t.select(d, b)
-                for t, d in zip((z, g, a, weight), in_dims[:4], strict=True)
-            ]
-            results.append(PairOuter.apply(*one, order, units, how))
-        return torch.stack(results), 0
-
-
-class LinearSolve(Function):
-    """v = J(z)^-1 g and v . B(z): J v = v + c (P_1(z, v) - v P_1(z, 1))."""
-
-    @staticmethod
-    def forward(z, g, strength, weight, units, how):  # type: ignore[override]
-        return ops.solve_adjoint(z, g, strength, weight, units, how)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        z, _, strength, weight, ctx.units, ctx.how = inputs
-        ctx.save_for_backward(z, strength, weight, output[0])
-
-    @staticmethod
-    def backward(ctx, grad_v, grad_dot):  # type: ignore[override]
-        z, strength, weight, v = ctx.saved_tensors
-        units, how = ctx.units, ctx.how
-        c, share = strength.unsqueeze(-1), grad_dot.unsqueeze(-1)
-
-        def total(a: Tensor | None, order: int) -> Tensor:
-            return PairSum.apply(z, a, weight, order, units, how)
-
-        bias_change = total(v, 1) - v * total(None, 1)
-        # J q = the whole gradient of v: its own, and through v . B(z)
-        q, _ = LinearSolve.apply(z, grad_v + share * total(None, 0), strength, weight, units, how)
-        grad_z = grad_strength = grad_weight = None
-        if ctx.needs_input_grad[0]:
-            # of -q . (J v): a third-order sum over pairs
-            twist = q * v * total(None, 2) + total(q * v, 2) - q * total(v, 2) - v * total(q, 2)
-            grad_z = share * bias_change - c * twist
-        if ctx.needs_input_grad[2]:
-            grad_strength = -_row_sum(q * bias_change)
-        if weight is not None and ctx.needs_input_grad[3]:
-            grad_weight = (
-                PairOuter.apply(z, share * v, None, weight, 0, units, how)
-                - PairOuter.apply(z, c * q, v, weight, 1, units, how)
-                + PairOuter.apply(z, c * q * v, None, weight, 1, units, how)
-            )
-        return grad_z, q, grad_strength, grad_weight, None, None
-
-    @staticmethod
-    def vmap(info, in_dims, z, g, strength, weight, units, how):  # type: ignore[override]
-        return _vmap_rows(
-            lambda rows, w: LinearSolve.apply(*rows, w, units, how),
-            info.batch_size,
-            (z, g, strength),
-            in_dims[:3],
-            weight,
-            in_dims[3],
-        )
-
-
-class ImplicitSolve(Function):
-    """z of z + lam B(z) = y, with converged, residual and steps of each row."""
-
-    @staticmethod
-    def forward(y, lam, slope, weight, start, units, how):  # type: ignore[override]
-        return ops.solve(y, lam, slope, weight, start, units, how)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        _, lam, slope, weight, _, ctx.units, ctx.how = inputs
-        ctx.save_for_backward(lam, slope, weight, output[0])
-        ctx.mark_non_differentiable(*output[1:])
-
-    @staticmethod
-    def backward(ctx, g, *_):  # type: ignore[override]
-        lam, slope, weight, value = ctx.saved_tensors
-        units, how = ctx.units, ctx.how
-        z = value * slope.unsqueeze(-1)
-        if method.adjoint_of(how) == "jfb":
-            # Jacobian-free: J taken for the identity
-            v = g
-            dot = _row_sum(v * PairSum.apply(z, None, weight, 0, units, how))
-        else:
-            v, dot = LinearSolve.apply(z, g, lam * slope, weight, units, how)
-        grad_slope = grad_weight = None
-        if ctx.needs_input_grad[2]:
-            # dB/dslope = DB z / slope; DB ignores a shift of z, which costs digits
-            centred = z - z.detach().median(-1, keepdim=True).values if z.numel() else z
-            change = PairSum.apply(z, centred, weight, 1, units, how) - centred * PairSum.apply(
-                z, None, weight, 1, units, how
-            )
-            grad_slope = -lam / slope * _row_sum(v * change)
-        if weight is not None and ctx.needs_input_grad[3]:
-            grad_weight = PairOuter.apply(z, -lam.unsqueeze(-1) * v, None, weight, 0, units, how)
-        return v, -dot, grad_slope, grad_weight, None, None, None
-
-    @staticmethod
-    def vmap(info, in_dims, y, lam, slope, weight, start, units, how):  # type: ignore[override]
-        return _vmap_rows(
-            lambda rows, w: ImplicitSolve.apply(*rows[:3], w, rows[3], units, how),
-            info.batch_size,
-            (y, lam, slope, start),
-            (*in_dims[:3], in_dims[4]),
-            weight,
-            in_dims[3],
-        )
+def _one_of_batch(
+    tensors: Sequence[Tensor | None], dims: Sequence[int | None], b: int
+) -> list[Tensor | None]:
+    return [
+        t if t is None or d is None else t.select(d, b)
+        for t, d in zip(tensors, dims[: len(tensors)], strict=True)
+    ]

@@ -1,7 +1,8 @@
 """The opaque ops: a solve, a linear solve and two sums, as torch sees them.
 
-Rows of units in, rows of units out; real numbers only, no gradients (those are in `adjoint`).
-They are opaque ops so that `torch.compile` and `torch.export` keep them whole.
+Rows of units in, rows of units out; real numbers only, no gradients (those are in `adjoint`). They
+are opaque ops so that `torch.compile` and `torch.export` keep them whole, and take text only: `how`
+is `SolveOptions.text`.
 """
 
 import functools
@@ -11,15 +12,18 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor
 
-from ibnn import coupling
-from ibnn._core import method, solution
-from ibnn._core.method import Method
+from ibnn import engine as engines
+from ibnn._core import solution
 from ibnn._core.opaque import opaque
-from ibnn._core.system import RESOLUTION, System
+from ibnn._core.options import SolveOptions, read
+from ibnn._core.system import RESOLUTION, LinearSolve, PairSum, System
 from ibnn.solver.linear import conjugate_gradients
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+# accuracy of z where none is asked for: a few roundings above the best the dtype can do
+_ACCURACY = {torch.float32: 2e-6, torch.float64: 1e-12}
 
 
 def system(
@@ -28,23 +32,32 @@ def system(
     slope: Tensor,
     weight: Tensor | None,
     units: Sequence[int],
-    how: Method,
-    differentiable_sum: Callable[[Tensor, Tensor | None, int], Tensor] | None = None,
+    options: SolveOptions,
+    pair_sum: PairSum | None = None,
+    linear_solve: LinearSolve | None = None,
 ) -> System:
     """The equation of these rows; y and strength already carry the slope."""
-    kernel = coupling.kernel(how.kernel)
+    atol, rtol = _tolerances(options, y.dtype)
+
+    def plain_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
+        return _pair_sum(z, a, weight, order, units, options)
+
     return System(
         y=y,
         strength=strength.unsqueeze(-1),
-        weight=weight,
-        kernel=kernel,
-        sigma=how.sigma,
-        units=tuple(units),
-        atol=(how.atol * slope.detach()).unsqueeze(-1),
-        rtol=how.rtol,
-        eigenvalue=kernel.eigenvalue_bound(None if weight is None else weight.detach()),
-        differentiable_sum=differentiable_sum,
+        atol=(atol * slope.detach()).unsqueeze(-1),
+        rtol=rtol,
+        pair_sum=pair_sum or plain_sum,
+        eigenvalue=options.sums.eigenvalue_bound(None if weight is None else weight.detach()),
+        self_weight=options.sums.self_weight(weight, units),
+        differentiable_solve=linear_solve,
     )
+
+
+def _tolerances(options: SolveOptions, dtype: torch.dtype) -> tuple[float, float]:
+    default = _ACCURACY[dtype]
+    atol = default if options.atol is None else options.atol
+    return atol, default if options.rtol is None else options.rtol
 
 
 def _in_full_precision(function: Callable[P, T]) -> Callable[P, T]:
@@ -53,6 +66,8 @@ def _in_full_precision(function: Callable[P, T]) -> Callable[P, T]:
     @functools.wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
         device = next(a.device.type for a in args if isinstance(a, Tensor))
+        if not torch.is_autocast_enabled(device):
+            return function(*args, **kwargs)
         with torch.autocast(device, enabled=False):
             return function(*args, **kwargs)
 
@@ -81,15 +96,19 @@ def solve(
     how: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """z, and per row: converged, residual, steps."""
-    chosen = method.read(how)
+    options = read(how)
     if bool((slope <= 0).any()):
         raise ValueError(f"slope must be positive, got {float(slope.min())}")
-    solver, kernel = chosen.solver, coupling.kernel(chosen.kernel)
-    reducible = start is None and solver.reduces(chosen.max_steps) and kernel.reduces(chosen.sigma)
-    if reducible and y.numel():
-        share = RESOLUTION[y.dtype] if chosen.rtol else 0.0
-        z, residual, steps, converged = kernel.find_roots(
-            y, lam * slope, slope, chosen.atol * slope, share, chosen.sigma
+    solver = options.solver
+    case = engines.case_of("solve", y, options.sums, options.sigma, units)
+    engine = None
+    if start is None and solver.reduces(options.steps_allowed) and y.numel():
+        engine = engines.choose(case, options.engine)
+    if engine is not None:
+        atol, rtol = _tolerances(options, y.dtype)
+        resolution = RESOLUTION[y.dtype] if rtol else 0.0
+        z, residual, steps, converged = engine.solve(
+            case, y, lam * slope, slope, weight, atol * slope, resolution
         )
         residual = residual / slope
         left = ~converged & residual.isfinite()
@@ -104,21 +123,21 @@ def solve(
         index = slice(None) if bool(left.all()) else left.nonzero().squeeze(-1)
         p = slope[index, None]
         equation = system(
-            y[index] * p, lam[index] * slope[index], slope[index], weight, units, chosen
+            y[index] * p, lam[index] * slope[index], slope[index], weight, units, options
         )
         begin = z[index] * p if start is None else start[index] * p
         found = solver.find(
-            equation, torch.where(begin.isfinite(), begin, equation.y), chosen.max_steps
+            equation, torch.where(begin.isfinite(), begin, equation.y), options.steps_allowed
         )
         z[index] = found.z / p
         converged[index] = found.excess <= 1
         steps[index] += found.steps
         residual[index] = found.residual / slope[index]
-    watcher = solution.monitor(chosen.monitor)
+    watcher = options.watcher
     if watcher is not None:
         watcher.last_solve = solution.LastSolve(converged, residual, steps)
     if not solver.approximate:
-        solution.report("implicit bias", ~converged, residual, chosen.on_failure, watcher)
+        solution.report("implicit bias", ~converged, residual, options.on_failure, watcher)
     return z, converged, residual, steps
 
 
@@ -139,21 +158,22 @@ def solve_adjoint(
     """v with J(z) v = g, and v . B(z) of each row; z in units of slope 1."""
     if not z.numel():
         return g.clone(), strength.new_zeros(len(z))
-    chosen = method.read(how)
-    kernel = coupling.kernel(chosen.kernel)
-    if kernel.reduces(chosen.sigma):
-        v, residual, dot = kernel.solve_jacobian(z, g, strength, chosen.sigma)
+    options = read(how)
+    case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
+    engine = engines.choose(case, options.engine)
+    if engine is not None:
+        v, residual, dot = engine.adjoint(case, z, g, strength, weight)
     else:
-        equation = system(z, strength, torch.ones_like(strength), weight, units, chosen)
+        equation = system(z, strength, torch.ones_like(strength), weight, units, options)
         jacobian, diagonal = equation.linearised(z)
         rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
         v, residual = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
         v = torch.where(strength.unsqueeze(-1) == 0, g, v)
         dot = (v * equation.bias(z)).sum(-1)
-    # a row that is not finite needs no further word: it was told of on the way forward
+    # a row that is not finite needs no further word: it was reported on the way forward
     failed = (residual > (2e-5 if z.dtype == torch.float32 else 1e-9)) & residual.isfinite()
-    watcher = solution.monitor(chosen.monitor)
-    solution.report("implicit bias, backward", failed, residual, chosen.on_failure, watcher)
+    what = "implicit bias, backward"
+    solution.report(what, failed, residual, options.on_failure, options.watcher)
     return v, dot
 
 
@@ -166,10 +186,22 @@ def _empty_pair_sum(z, a, weight, order, units, how):
 def pair_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, order: int, units: Sequence[int], how: str
 ) -> Tensor:
-    chosen = method.read(how)
-    if not z.numel():
-        return z.clone()
-    return coupling.kernel(chosen.kernel).pair_sum(z, a, weight, order, chosen.sigma, units)
+    """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
+    return _pair_sum(z, a, weight, order, units, read(how)) if z.numel() else z.clone()
+
+
+def _pair_sum(
+    z: Tensor,
+    a: Tensor | None,
+    weight: Tensor | None,
+    order: int,
+    units: Sequence[int],
+    options: SolveOptions,
+) -> Tensor:
+    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, order)
+    engine = engines.choose(case, options.engine)
+    assert engine is not None  # the portable one has every sum
+    return engine.pair_sum(case, z, a, weight)
 
 
 def _empty_pair_outer(z, g, a, weight, order, units, how):
@@ -187,5 +219,6 @@ def pair_outer(
     units: Sequence[int],
     how: str,
 ) -> Tensor:
-    chosen = method.read(how)
-    return coupling.kernel(chosen.kernel).pair_outer(z, g, a, weight, order, chosen.sigma, units)
+    """The derivative of sum(g * P_n(z, a)) by the weights."""
+    options = read(how)
+    return options.sums.pair_outer(z, g, a, weight, order, options.sigma, units)

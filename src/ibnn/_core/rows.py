@@ -29,10 +29,11 @@ class Rows:
             raise ValueError(f"coupling dims={coupling.dims} name a dim of y twice")
         row_dims = [d for d in range(y.ndim) if d not in unit_dims]
         self.order = (*row_dims, *unit_dims)
+        self.in_order = self.order == tuple(range(y.ndim))
         self.shape = tuple(y.shape[d] for d in row_dims)
         self.units = tuple(y.shape[d] for d in unit_dims)
         # a value per channel needs a dim that is a channel: the one right before trailing units
-        self.has_channels = bool(row_dims) and self.order == tuple(range(y.ndim))
+        self.has_channels = bool(row_dims) and self.in_order
         coupling.check_units(self.units)
         # half precision is solved in float32
         self.dtype = torch.float64 if y.dtype == torch.float64 else torch.float32
@@ -40,11 +41,18 @@ class Rows:
 
     def flatten(self, x: Tensor) -> Tensor:
         rows, units = math.prod(self.shape), math.prod(self.units)
-        return x.permute(self.order).reshape(rows, units).to(self.dtype)
+        ordered = x if self.in_order else x.permute(self.order)
+        return ordered.reshape(rows, units).to(self.dtype)
 
     def restore(self, flat: Tensor) -> Tensor:
-        back = [self.order.index(d) for d in range(len(self.order))]
-        return flat.reshape(*self.shape, *self.units).permute(back).to(self._original.dtype)
+        """Back to the shape, dtype and memory format of y."""
+        y = self._original
+        shaped = flat.reshape(*self.shape, *self.units)
+        if not self.in_order:
+            shaped = shaped.permute([self.order.index(d) for d in range(len(self.order))])
+        elif y.is_contiguous():
+            return shaped.to(y.dtype)
+        return shaped.to(y.dtype).contiguous(memory_format=_memory_format(y))
 
     def per_row(self, name: str, value: "float | Tensor") -> Tensor:
         """A scalar or a value per channel, as one value for each row."""
@@ -68,3 +76,11 @@ class Rows:
         else:
             value = value.reshape(())
         return value.to(self.dtype).to(y.device).expand(self.shape).reshape(-1)
+
+
+def _memory_format(y: Tensor) -> torch.memory_format:
+    """That of y, so that what follows finds the layout its parent layer would have given it."""
+    # by the stride of the channels: is_contiguous(channels_last) cannot be asked inside vmap
+    if y.ndim in (4, 5) and y.stride(1) == 1 and y.shape[1] > 1:
+        return torch.channels_last if y.ndim == 4 else torch.channels_last_3d
+    return torch.contiguous_format

@@ -1,11 +1,14 @@
-"""What a solve comes back with, and how its failures are told."""
+"""What a solve comes back with, and how its failures are reported."""
 
 import itertools
+import sys
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import FrameType
 from weakref import WeakValueDictionary
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 class ConvergenceWarning(UserWarning):
@@ -14,6 +17,10 @@ class ConvergenceWarning(UserWarning):
 
 class ConvergenceError(RuntimeError):
     """Some rows were not solved to the tolerance asked for, and `on_failure="raise"`."""
+
+
+class ThresholdWarning(UserWarning):
+    """lam is beyond its bounds, or beyond the threshold up to which the solution is unique."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class LastSolve:
 
     @property
     def converged(self) -> float:
-        """Share of the rows that were solved."""
+        """Fraction of the rows that were solved."""
         rows = self._rows[0]
         return float(rows.float().mean()) if rows.numel() else 1.0
 
@@ -68,7 +75,8 @@ class Monitor:
         self.number = next(_numbers)
         self.last_solve: LastSolve | None = None
         self.warned = False
-        _monitors[self.number] = self
+        self.layer: Callable[[], nn.Module | None] = _no_layer  # a weak reference
+        monitors[self.number] = self
 
     def __deepcopy__(self, memo: object) -> "Monitor":
         return Monitor()
@@ -77,19 +85,21 @@ class Monitor:
         return Monitor, ()
 
 
+def _no_layer() -> None:
+    return None
+
+
 _numbers = itertools.count(1)
-_monitors: WeakValueDictionary[int, Monitor] = WeakValueDictionary()
-
-
-def monitor(number: int) -> Monitor | None:
-    return _monitors.get(number)
+monitors: WeakValueDictionary[int, Monitor] = WeakValueDictionary()
 
 
 def report(
     what: str, failed: Tensor, residual: Tensor, on_failure: str, watcher: Monitor | None
 ) -> None:
-    """Tells of failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore"."""
+    """Reports failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore"."""
     if on_failure == "ignore" or not bool(failed.any()):
+        return
+    if on_failure == "warn" and watcher is not None and watcher.warned:
         return
     finite = residual[failed & residual.isfinite()]
     broken = int(failed.sum()) - finite.numel()
@@ -101,10 +111,42 @@ def report(
         )
     if broken:
         parts.append(f"{broken} of {failed.numel()} rows are not finite")
-    message = f"{what}: " + ", ".join(parts)
+    layer = None if watcher is None else watcher.layer()
+    where = "" if layer is None else f" of {_name_of(layer)}"
+    message = f"{what}{where}: " + ", ".join(parts)
     if on_failure == "raise":
         raise ConvergenceError(message)
-    if watcher is None or not watcher.warned:
-        warnings.warn(message, ConvergenceWarning, stacklevel=2)
     if watcher is not None:
         watcher.warned = True
+    warn_user(message, ConvergenceWarning)
+
+
+def warn_user(message: str, category: type[Warning]) -> None:
+    """A warning that points to the user's own line, not to ibnn's or torch's."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and _is_inside(frame):
+        frame = frame.f_back
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    name = frame.f_globals.get("__name__", "<unknown>")
+    warnings.warn_explicit(
+        message, category, frame.f_code.co_filename, frame.f_lineno, name, registry
+    )
+
+
+def _is_inside(frame: FrameType) -> bool:
+    package, _, rest = frame.f_globals.get("__name__", "").partition(".")
+    return package in ("torch", "functools") or (package == "ibnn" and not rest.startswith("lab"))
+
+
+def _name_of(layer: nn.Module) -> str:
+    """The layer as its model knows it, where a model's forward is being run; else its class."""
+    known = f"a {type(layer).__name__}"
+    frame = sys._getframe(1)
+    while frame is not None:
+        model = frame.f_locals.get("self")
+        if isinstance(model, nn.Module) and model is not layer:
+            name = next((name for name, m in model.named_modules() if m is layer), None)
+            if name is not None:  # the outermost model has the whole name
+                known = f"layer {name!r} ({type(layer).__name__})"
+        frame = frame.f_back
+    return known

@@ -4,14 +4,11 @@ Rows of units, and units of z in which sigma has slope 1: `y` is slope * y, `str
 lam * slope. A solver sees nothing else, so it never knows which coupling it serves.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-
-from ibnn.coupling import Kernel
-from ibnn.sigma import Sigma
 
 # P_n(z, a) with everything else bound: (z, a, order) -> sums
 PairSum = Callable[[Tensor, Tensor | None, int], Tensor]
@@ -26,20 +23,17 @@ RESOLUTION = {torch.float32: 2e-5, torch.float64: 1e-9}
 class System:
     y: Tensor  # (rows, units)
     strength: Tensor  # (rows, 1)
-    weight: Tensor | None
-    kernel: Kernel
-    sigma: Sigma
-    units: Sequence[int]
     atol: Tensor  # (rows, 1): accuracy wanted of z
     rtol: float
+    pair_sum: PairSum
     eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
-    differentiable_sum: PairSum | None = None
+    self_weight: float | Tensor  # w_ii
+    # J(z)^-1 g, where autograd records the solver's steps
     differentiable_solve: LinearSolve | None = None
 
-    def pair_sum(self, z: Tensor, a: Tensor | None, order: int) -> Tensor:
-        if self.differentiable_sum is not None:
-            return self.differentiable_sum(z, a, order)
-        return self.kernel.pair_sum(z, a, self.weight, order, self.sigma, self.units)
+    @property
+    def differentiable(self) -> bool:
+        return self.differentiable_solve is not None
 
     def bias(self, z: Tensor) -> Tensor:
         """B(z)_i = sum_k w_ik sigma(z_k - z_i)."""
@@ -63,8 +57,7 @@ class System:
         def jacobian(v: Tensor) -> Tensor:
             return kept * v + self.strength * self.pair_sum(z, v, 1)
 
-        own = self.kernel.self_weight(self.weight, self.units)
-        return jacobian, kept + self.strength * own
+        return jacobian, kept + self.strength * self.self_weight
 
     def excess(self, residual: Tensor) -> Tensor:
         """Per row, the worst residual as a multiple of the one allowed: solved at 1 or less."""

@@ -6,14 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
-from typing_extensions import Unpack
 
 from ibnn.conversion.layer_class import add_bias, remove_bias
 from ibnn.conversion.recalibrate import recalibrate_batch_norms
 from ibnn.conversion.report import Conversion, plan, why_nothing
 from ibnn.coupling import Coupling
-from ibnn.nn.layer import BiasChoices, BiasMixin
+from ibnn.nn.bounds import Bounded
+from ibnn.nn.layer import ImplicitLayer
 from ibnn.nn.layers import ImplicitBias
+from ibnn.sigma import Sigma
+from ibnn.solver import Solver
 
 Model = TypeVar("Model", bound=nn.Module)
 Choice = str | Iterable[str] | Callable[[str, nn.Module], bool]
@@ -34,20 +36,36 @@ def convert(
     skip_head: bool = True,
     recalibrate: Iterable[Any] | None = None,
     slope: float | Sequence[float] | Tensor = 10.0,
-    **options: Unpack[BiasChoices],
+    coupling: str | Coupling = "space",
+    sigma: str | Sigma = "tanh",
+    learn_lam: bool = False,
+    learn_slope: bool = False,
+    bounded: Bounded = True,
+    solver: str | Solver = "newton",
+    adjoint: str = "implicit",
+    engine: str | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_steps: int | None = None,
+    on_failure: str = "warn",
 ) -> Model:
     """A copy of `model` whose linear layers and convolutions have an implicit bias, with the same
     weights: the paper's second mode of operation. What was done is in `.conversion` of the copy.
 
-    lam: one number, or numbers by name pattern (the first pattern that fits a layer counts).
-    only: the layers to convert, as a pattern of their names ("features.*", "*" also fits dots), a
-        list of patterns, or a function of name and layer.
-    skip_head: leave the classifier: the layer registered last if it is a Linear or has a kernel of
-        size 1, else the last Linear. Registration is all that can be known without running.
-    recalibrate: batches, or (batch, target) pairs, on which the running statistics of batch norms
-        are computed anew: each the plain average over these batches.
-    slope, options: those of the layers; learn_lam is False unless given. A coupling name is for
-        convolutions, linear layers stay with `Uniform(-1)`; an object is copied for every layer.
+    Args:
+        lam: one number, or numbers by name pattern (the first pattern that fits a layer counts).
+        only: the layers to convert, as a pattern of their names ("features.*", "*" also fits
+            dots), a list of patterns, or a function of name and layer.
+        skip_head: leave the classifier: the layer registered last if it is a Linear or has a
+            kernel of size 1, else the last Linear. Registration is all that can be known without
+            running.
+        recalibrate: batches, or (batch, target) pairs, on which the running statistics of batch
+            norms are computed anew: each the plain average over these batches.
+        coupling: a name is for convolutions, linear layers stay with `Uniform(-1)`; an object is
+            copied for every layer.
+        learn_lam: whether lam becomes a parameter; it stays as given by default.
+        slope, sigma, learn_slope, bounded, solver, adjoint, engine, atol, rtol, max_steps,
+            on_failure: those of `ibnn.ImplicitBias`.
 
     Parameters with their names, ties and flags, buffers, hooks, modes and parametrizations are
     kept; a forward hook of a converted layer sees z. Encoder layers of torch lose their fused
@@ -60,7 +78,21 @@ def convert(
     converted 1: '0'
     skipped '3': classification head
     """
-    keywords = _check_options(slope, options)
+    keywords = _check_options(
+        slope=slope,
+        coupling=coupling,
+        sigma=sigma,
+        learn_lam=learn_lam,
+        learn_slope=learn_slope,
+        bounded=bounded,
+        solver=solver,
+        adjoint=adjoint,
+        engine=engine,
+        atol=atol,
+        rtol=rtol,
+        max_steps=max_steps,
+        on_failure=on_failure,
+    )
     report, lams = plan(model, lam, only, skip_head)
     if not report.converted:
         raise ValueError(f"nothing to convert: {why_nothing(report, only)}")
@@ -91,7 +123,18 @@ def conversion_report(
     only: Choice | None = None,
     skip_head: bool = True,
     slope: float | Sequence[float] | Tensor = 10.0,
-    **options: Unpack[BiasChoices],
+    coupling: str | Coupling = "space",
+    sigma: str | Sigma = "tanh",
+    learn_lam: bool = False,
+    learn_slope: bool = False,
+    bounded: Bounded = True,
+    solver: str | Solver = "newton",
+    adjoint: str = "implicit",
+    engine: str | None = None,
+    atol: float | None = None,
+    rtol: float | None = None,
+    max_steps: int | None = None,
+    on_failure: str = "warn",
 ) -> Conversion:
     """What `convert` would do with the same arguments; nothing is copied or changed.
 
@@ -99,7 +142,21 @@ def conversion_report(
     converted 1: '1'
     not reached '0': GRU multiplies by its recurrent weights itself
     """
-    _check_options(slope, options)
+    _check_options(
+        slope=slope,
+        coupling=coupling,
+        sigma=sigma,
+        learn_lam=learn_lam,
+        learn_slope=learn_slope,
+        bounded=bounded,
+        solver=solver,
+        adjoint=adjoint,
+        engine=engine,
+        atol=atol,
+        rtol=rtol,
+        max_steps=max_steps,
+        on_failure=on_failure,
+    )
     return plan(model, lam, only, skip_head)[0]
 
 
@@ -114,7 +171,7 @@ def standard(model: nn.Module) -> nn.Module:
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
     plain = _copy(model)
     for module in list(plain.modules()):
-        if isinstance(module, BiasMixin):
+        if isinstance(module, ImplicitLayer):
             remove_bias(module)
         vars(module).update(vars(module).pop("_fused_before_conversion", {}))
         if isinstance(vars(module).get("conversion"), Conversion):
@@ -122,22 +179,13 @@ def standard(model: nn.Module) -> nn.Module:
     return plain
 
 
-def _check_options(slope: Any, options: Mapping[str, Any]) -> dict[str, Any]:
-    known = BiasChoices.__annotations__
-    for name in options:
-        if name not in known:
-            raise TypeError(
-                f"convert got an unknown keyword {name!r}; beside model, lam, slope, only, "
-                f"skip_head and recalibrate it takes {', '.join(known)}"
-            )
-    coupling = options.get("coupling", "space")
+def _check_options(coupling: str | Coupling, **others: Any) -> dict[str, Any]:
     if not isinstance(coupling, Coupling) and coupling not in _COUPLINGS:
         raise ValueError(
             f"coupling={coupling!r} is not known; expected one of {_COUPLINGS} or a coupling"
         )
-    others = {name: value for name, value in options.items() if name != "coupling"}
-    ImplicitBias(slope=slope, **others)  # has the checks of all the rest
-    return {"learn_lam": False, **options, "slope": slope}
+    ImplicitBias(**others)  # has the checks of all the rest
+    return {"coupling": coupling, **others}
 
 
 def _options_for(layer: nn.Module, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -174,7 +222,7 @@ def _copy(model: Model) -> Model:
 def _hold_fused_path(module: nn.Module) -> None:
     """Sends an encoder with implicit layers down the path that calls them; `standard` undoes it."""
     for kind, attributes in _FUSED.items():
-        if isinstance(module, kind) and any(isinstance(m, BiasMixin) for m in module.modules()):
+        if isinstance(module, kind) and any(isinstance(m, ImplicitLayer) for m in module.modules()):
             before = {name: vars(module)[name] for name in attributes if name in vars(module)}
             vars(module).setdefault("_fused_before_conversion", before)
             vars(module).update({name: attributes[name] for name in before})

@@ -15,21 +15,23 @@ from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.nn.utils import parametrize
 
-from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layer import ImplicitLayer, is_symbolic
 from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
 
 
-class _Followed(BiasMixin):
+class _Followed(ImplicitLayer):
     """A layer without an ibnn class of its own, followed by the implicit bias."""
 
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        return self.add_implicit_bias(super().forward(*args, **kwargs))
+    def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        if is_symbolic(input):
+            return self._symbolic(input)
+        return self.add_implicit_bias(super().forward(input, *args, **kwargs))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.bias_repr()}"
 
 
-_IMPLICIT: dict[type[nn.Module], type[BiasMixin]] = {
+_IMPLICIT: dict[type[nn.Module], type[ImplicitLayer]] = {
     nn.Linear: Linear,
     nn.Conv1d: Conv1d,
     nn.Conv2d: Conv2d,
@@ -38,12 +40,12 @@ _IMPLICIT: dict[type[nn.Module], type[BiasMixin]] = {
     nn.ConvTranspose2d: _Followed,
     nn.ConvTranspose3d: _Followed,
 }
-_STANDARD: dict[type[BiasMixin], type[nn.Module]] = {
+_STANDARD: dict[type[ImplicitLayer], type[nn.Module]] = {
     implicit: standard for standard, implicit in _IMPLICIT.items() if implicit is not _Followed
 } | {ImplicitBias: nn.Identity}
 
 # what an implicit bias hangs on a layer, and the names of its methods
-_NAMES = {*vars(BiasMixin), *vars(ImplicitBias()), "lam", "slope"} - set(vars(nn.Module()))
+_NAMES = {*vars(ImplicitLayer), *vars(ImplicitBias()), "lam", "slope"} - set(dir(nn.Module()))
 _NAMES = sorted(name for name in _NAMES if not name.startswith("__"))
 
 
@@ -75,17 +77,17 @@ def obstacle(layer: nn.Module) -> str | None:
 
 
 def add_bias(layer: nn.Module, options: Mapping[str, Any]) -> None:
-    """Makes an affine layer implicit, in place; `options` are those of `BiasOptions`."""
+    """Makes an affine layer implicit, in place; `options` are the keywords of its class."""
     like = next(t for t in chain(layer.parameters(), layer.buffers()) if t.is_floating_point())
     _change_class(layer, _implicit_class)
-    assert isinstance(layer, BiasMixin)
+    assert isinstance(layer, ImplicitLayer)
     channels, spatial_dims = 1, None
     if isinstance(layer, _ConvNd):
         channels, spatial_dims = layer.out_channels, len(layer.kernel_size)
     layer._add_bias(channels, spatial_dims, device=like.device, dtype=like.dtype, **options)
 
 
-def remove_bias(layer: BiasMixin) -> None:
+def remove_bias(layer: ImplicitLayer) -> None:
     """The inverse of `add_bias`, also for layers that were built as implicit ones."""
     _change_class(layer, _standard_class)
     for name in _NAMES:
@@ -105,7 +107,7 @@ def _change_class(layer: nn.Module, change: Callable[[Any], type[nn.Module]]) ->
 
 
 @functools.cache
-def _implicit_class(standard: type[nn.Module]) -> type[BiasMixin]:
+def _implicit_class(standard: type[nn.Module]) -> type[ImplicitLayer]:
     base = next(base for base in _IMPLICIT if issubclass(standard, base))
     implicit = _IMPLICIT[base]
     if standard is base and implicit is not _Followed:
@@ -120,7 +122,7 @@ def _implicit_class(standard: type[nn.Module]) -> type[BiasMixin]:
     return laid_over
 
 
-def _standard_class(implicit: type[BiasMixin]) -> type[nn.Module]:
+def _standard_class(implicit: type[ImplicitLayer]) -> type[nn.Module]:
     laid_over = vars(implicit).get("_standard_class")
     if laid_over is not None:
         return laid_over
@@ -139,6 +141,6 @@ def _reduce(layer: Any, protocol: Any) -> tuple[Any, ...]:
     return (_blank, (type(layer)._standard_class,), *state)
 
 
-def _blank(standard: type[nn.Module]) -> BiasMixin:
+def _blank(standard: type[nn.Module]) -> ImplicitLayer:
     kind = _implicit_class(standard)
     return kind.__new__(kind)

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from ibnn.conversion.layer_class import is_affine, obstacle
-from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layer import ImplicitLayer
 
 # they multiply by weights of their own, or of their children, without calling a layer
 _OPAQUE: dict[type, str] = {
@@ -58,7 +58,7 @@ def plan(
         if reason is None:
             called.append(module)
             names.setdefault(module, []).append(name)
-            reason = None if isinstance(module, BiasMixin) else obstacle(module)
+            reason = None if isinstance(module, ImplicitLayer) else obstacle(module)
         if reason is not None:
             unreached[name] = reason
     head = _head(called) if skip_head else None
@@ -68,7 +68,7 @@ def plan(
     for module, known in names.items():
         if known[0] in unreached:
             continue
-        if isinstance(module, BiasMixin):
+        if isinstance(module, ImplicitLayer):
             skipped[known[0]] = "has an implicit bias already"
         elif not any(chosen(name, module) for name in known):
             skipped[known[0]] = "not chosen by only"

@@ -1,13 +1,13 @@
 """Dense coupling: a symmetric D x D matrix of weights, given or learnt."""
 
+import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ibnn import engine
-from ibnn.coupling.base import Coupling, Kernel, blocked_outer, blocked_sum
-from ibnn.sigma import Sigma
+from ibnn.coupling.coupling import Coupling
 
 
 class Dense(Coupling):
@@ -20,8 +20,6 @@ class Dense(Coupling):
     tensor([0.3333, 0.3333, 0.3333])
     """
 
-    kernel = "dense"
-    dims = (-1,)
     raw: Tensor
 
     def __init__(
@@ -48,7 +46,9 @@ class Dense(Coupling):
             self.register_buffer("raw", weight, persistent=False)
         self._eigenvalue: float | None = None
 
-    def weight(self, dtype: torch.dtype | None = None) -> Tensor:
+    def weight(
+        self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
+    ) -> Tensor:
         raw = self.raw.to(dtype)
         symmetric = (raw + raw.T) / 2
         return symmetric.abs() if self.learnable else symmetric
@@ -70,45 +70,13 @@ class Dense(Coupling):
                 f"Dense coupling is for {len(self.raw)} units, but y has {units[0]} in its last dim"
             )
 
+    def config(self) -> dict[str, Any]:
+        """A given matrix is in no checkpoint: its checksum has to do."""
+        chosen: dict[str, Any] = {"kind": "Dense", "units": len(self.raw)}
+        if self.learnable:
+            return {**chosen, "learnable": True}
+        numbers = self.raw.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
+        return {**chosen, "crc32": zlib.crc32(numbers)}
+
     def extra_repr(self) -> str:
         return f"units={len(self.raw)}" + (", learnable=True" if self.learnable else "")
-
-
-class DenseKernel(Kernel):
-    name = "dense"
-
-    def pair_sum(
-        self,
-        z: Tensor,
-        a: Tensor | None,
-        weight: Tensor | None,
-        order: int,
-        sigma: Sigma,
-        units: Sequence[int],
-    ) -> Tensor:
-        if weight is not None and engine.compiled(z, sigma, order):
-            return engine.matrix_sum(z, a, weight, order, sigma.name)
-        return blocked_sum(z, a, order, sigma, weight)
-
-    def pair_outer(
-        self,
-        z: Tensor,
-        g: Tensor,
-        a: Tensor | None,
-        weight: Tensor,
-        order: int,
-        sigma: Sigma,
-        units: Sequence[int],
-    ) -> Tensor:
-        return blocked_outer(z, g, a, order, sigma)
-
-    def transpose(self, weight: Tensor) -> Tensor:
-        return weight.T
-
-    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> "float | Tensor":
-        assert weight is not None
-        return weight.diagonal()
-
-    def eigenvalue_bound(self, weight: Tensor | None) -> float:
-        assert weight is not None
-        return 2 * float((weight.sum(1) - weight.diagonal()).amax())

@@ -1,12 +1,12 @@
 """Uniform coupling: every unit listens to every unit of its row with weight 1/D."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from torch import Tensor
+import torch
 
-from ibnn import engine
-from ibnn.coupling.base import Coupling, Kernel, blocked_sum, count
-from ibnn.sigma import Sigma
+from ibnn.coupling.coupling import Coupling
+from ibnn.coupling.sums import UNIFORM
 
 
 class Uniform(Coupling):
@@ -16,7 +16,7 @@ class Uniform(Coupling):
     Uniform(dims=(-2, -1))
     """
 
-    kernel = "uniform"
+    sums = UNIFORM
 
     def __init__(self, dims: int | Sequence[int] = -1) -> None:
         super().__init__()
@@ -27,50 +27,15 @@ class Uniform(Coupling):
             raise ValueError(f"dims={dims!r} names a dim twice")
         self.dims = chosen
 
+    def weight(self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None) -> None:
+        """Nothing to store."""
+        return
+
     def largest_eigenvalue(self) -> float:
         return 1.0
 
+    def config(self) -> dict[str, Any]:
+        return {"kind": "Uniform", "dims": list(self.dims)}
+
     def extra_repr(self) -> str:
         return f"dims={self.dims[0] if len(self.dims) == 1 else self.dims}"
-
-
-class UniformKernel(Kernel):
-    name = "uniform"
-
-    def pair_sum(
-        self,
-        z: Tensor,
-        a: Tensor | None,
-        weight: Tensor | None,
-        order: int,
-        sigma: Sigma,
-        units: Sequence[int],
-    ) -> Tensor:
-        if engine.offers(sigma, order):
-            return engine.pair_sum(z, a, order, sigma.name)
-        return blocked_sum(z, a, order, sigma)
-
-    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> float:
-        return 1 / max(count(units), 1)
-
-    def eigenvalue_bound(self, weight: Tensor | None) -> float:
-        return 1.0
-
-    def reduces(self, sigma: Sigma) -> bool:
-        return engine.offers(sigma)
-
-    def find_roots(
-        self,
-        y: Tensor,
-        strength: Tensor,
-        slope: Tensor,
-        atol: Tensor,
-        resolution: float,
-        sigma: Sigma,
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return engine.find_roots(y, strength, slope, atol, resolution, sigma.name)
-
-    def solve_jacobian(
-        self, z: Tensor, g: Tensor, strength: Tensor, sigma: Sigma
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        return engine.solve_jacobian(z, g, strength, sigma.name, True)

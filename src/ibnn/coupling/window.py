@@ -3,109 +3,19 @@
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ibnn import engine
-from ibnn.coupling.base import Coupling, Kernel
+from ibnn.coupling.coupling import Coupling
+from ibnn.coupling.sums import REGISTRY, PairSums
 from ibnn.sigma import Sigma
 
 
-class Window(Coupling):
-    """w_ik = a fixed profile of the offset k - i, over the last one to three dims.
+class WindowSums(PairSums):
+    """w is a small array of taps, one per offset k - i."""
 
-    `kernel_size` is odd in each dim; a single int means one dim, or all spatial dims of the
-    convolution it is given to. `profile` is "box" or "gaussian" with standard deviation `std` (in
-    units; default kernel_size / 4), which can be learnt. At the borders the mass of missing
-    neighbours stays on w_ii, where it does nothing: w is symmetric everywhere.
-
-    >>> Window((3, 3)).weight()[1]
-    tensor([0.1111, 0.1111, 0.1111])
-    """
-
-    kernel = "window"
-    std: Tensor
-
-    def __init__(
-        self,
-        kernel_size: int | Sequence[int],
-        profile: str = "box",
-        std: float | None = None,
-        learnable: bool = False,
-    ) -> None:
-        super().__init__()
-        self.single = isinstance(kernel_size, int)
-        size = (kernel_size,) if isinstance(kernel_size, int) else tuple(kernel_size)
-        if not 1 <= len(size) <= 3 or any(k < 1 or k % 2 == 0 for k in size):
-            raise ValueError(
-                f"kernel_size must be one to three odd numbers (w_ik = w_ki), got {kernel_size!r}"
-            )
-        if profile not in ("box", "gaussian"):
-            raise ValueError(f"profile={profile!r} is not known; expected 'box' or 'gaussian'")
-        if profile == "box" and (std is not None or learnable):
-            raise ValueError("a box has no std: use profile='gaussian' to set or learn one")
-        if std is not None and not (math.isfinite(std) and std > 0):
-            raise ValueError(f"std must be positive, got {std!r}")
-        self.kernel_size = size
-        self.profile = profile
-        self.dims = tuple(range(-len(size), 0))
-        self.learnable = learnable
-        value = torch.tensor(max(size) / 4 if std is None else float(std))
-        if learnable:
-            self.std = nn.Parameter(value)
-        else:
-            self.register_buffer("std", value, persistent=False)
-
-    def weight(self, dtype: torch.dtype | None = None) -> Tensor:
-        taps = [self._taps(size, dtype or self.std.dtype) for size in self.kernel_size]
-        result = taps[0]
-        for tap in taps[1:]:
-            result = result.unsqueeze(-1) * tap
-        return result
-
-    def largest_eigenvalue(self) -> "float | Tensor":
-        """1 - min of the transform of w: taking neighbours away at a border only lowers it."""
-        low = None
-        for size in self.kernel_size:
-            lowest = self._lowest_transform(size)
-            # products of numbers in [lowest, 1] are smallest with one factor at its own minimum
-            low = lowest if low is None else torch.minimum(torch.minimum(low, lowest), low * lowest)
-        assert low is not None
-        return 1 - low if self.learnable else float(1 - low)
-
-    def for_layer(self, spatial_dims: int) -> "Window":
-        if self.single and spatial_dims > 1:
-            std = float(self.std.detach()) if self.profile == "gaussian" else None
-            return Window(self.kernel_size * spatial_dims, self.profile, std, self.learnable)
-        if len(self.kernel_size) != spatial_dims:
-            raise ValueError(
-                f"Window has {len(self.kernel_size)} dims, but the layer has {spatial_dims}"
-            )
-        return self
-
-    def extra_repr(self) -> str:
-        size = self.kernel_size[0] if self.single else self.kernel_size
-        shape = "" if self.profile == "box" else f", std={float(self.std.detach()):.3g}"
-        return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
-
-    def _taps(self, size: int, dtype: torch.dtype) -> Tensor:
-        if self.profile == "box":
-            return torch.full((size,), 1 / size, dtype=dtype, device=self.std.device)
-        offsets = torch.arange(size, dtype=dtype, device=self.std.device) - size // 2
-        return torch.softmax(-((offsets / self.std.to(dtype)) ** 2) / 2, 0)
-
-    def _lowest_transform(self, size: int) -> Tensor:
-        taps = self._taps(size, self.std.dtype)
-        points = 64 * size
-        angle = torch.linspace(0, math.pi, points, dtype=taps.dtype, device=taps.device)
-        offsets = torch.arange(size, dtype=taps.dtype, device=taps.device) - size // 2
-        lowest = (torch.cos(angle[:, None] * offsets) @ taps).amin()
-        # between two samples the transform can dip by at most |f''| (spacing / 2)^2 / 2
-        return lowest - (size // 2 * math.pi / (points - 1) / 2) ** 2 / 2
-
-
-class WindowKernel(Kernel):
     name = "window"
 
     def pair_sum(
@@ -118,8 +28,6 @@ class WindowKernel(Kernel):
         units: Sequence[int],
     ) -> Tensor:
         assert weight is not None
-        if engine.compiled(z, sigma, order):
-            return engine.window_sum(z, a, weight, order, sigma.name, units)
         maps = z.reshape(-1, *units)
         factors = None if a is None else a.reshape(maps.shape)
         at_zero = float(sigma.derivative(torch.zeros(1, dtype=torch.float64), order))
@@ -168,6 +76,111 @@ class WindowKernel(Kernel):
     def eigenvalue_bound(self, weight: Tensor | None) -> float:
         assert weight is not None
         return 2 * float(weight.sum() - self.self_weight(weight, ()))
+
+
+WINDOW = REGISTRY.register(WindowSums())
+
+
+class Window(Coupling):
+    """w_ik = a fixed profile of the offset k - i, over the last one to three dims.
+
+    `kernel_size` is odd in each dim; a single int means one dim, or all spatial dims of the
+    convolution it is given to. `profile` is "box" or "gaussian" with standard deviation `std` (in
+    units; default kernel_size / 4), which can be learnt. At the borders the mass of missing
+    neighbours stays on w_ii, where it does nothing: w is symmetric everywhere.
+
+    >>> Window((3, 3)).weight()[1]
+    tensor([0.1111, 0.1111, 0.1111])
+    """
+
+    sums = WINDOW
+    std: Tensor
+
+    def __init__(
+        self,
+        kernel_size: int | Sequence[int],
+        profile: str = "box",
+        std: float | None = None,
+        learnable: bool = False,
+    ) -> None:
+        super().__init__()
+        self.single = isinstance(kernel_size, int)
+        size = (kernel_size,) if isinstance(kernel_size, int) else tuple(kernel_size)
+        if not 1 <= len(size) <= 3 or any(k < 1 or k % 2 == 0 for k in size):
+            raise ValueError(
+                f"kernel_size must be one to three odd numbers (w_ik = w_ki), got {kernel_size!r}"
+            )
+        if profile not in ("box", "gaussian"):
+            raise ValueError(f"profile={profile!r} is not known; expected 'box' or 'gaussian'")
+        if profile == "box" and (std is not None or learnable):
+            raise ValueError("a box has no std: use profile='gaussian' to set or learn one")
+        if std is not None and not (math.isfinite(std) and std > 0):
+            raise ValueError(f"std must be positive, got {std!r}")
+        self.kernel_size = size
+        self.profile = profile
+        self.dims = tuple(range(-len(size), 0))
+        self.learnable = learnable
+        value = torch.tensor(max(size) / 4 if std is None else float(std))
+        if learnable:
+            self.std = nn.Parameter(value)
+        else:
+            self.register_buffer("std", value, persistent=False)
+
+    def weight(
+        self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
+    ) -> Tensor:
+        taps = [self._taps(size, dtype or self.std.dtype) for size in self.kernel_size]
+        result = taps[0]
+        for tap in taps[1:]:
+            result = result.unsqueeze(-1) * tap
+        return result
+
+    def largest_eigenvalue(self) -> "float | Tensor":
+        """1 - min of the transform of w: taking neighbours away at a border only lowers it."""
+        low = None
+        for size in self.kernel_size:
+            lowest = self._lowest_transform(size)
+            # products of numbers in [lowest, 1] are smallest with one factor at its own minimum
+            low = lowest if low is None else torch.minimum(torch.minimum(low, lowest), low * lowest)
+        assert low is not None
+        return 1 - low if self.learnable else float(1 - low)
+
+    def for_layer(self, spatial_dims: int) -> "Window":
+        if self.single and spatial_dims > 1:
+            std = float(self.std.detach()) if self.profile == "gaussian" else None
+            return Window(self.kernel_size * spatial_dims, self.profile, std, self.learnable)
+        if len(self.kernel_size) != spatial_dims:
+            raise ValueError(
+                f"Window has {len(self.kernel_size)} dims, but the layer has {spatial_dims}"
+            )
+        return self
+
+    def config(self) -> dict[str, Any]:
+        chosen: dict[str, Any] = {"kind": "Window", "kernel_size": list(self.kernel_size)}
+        chosen["profile"] = self.profile
+        if self.learnable:
+            return {**chosen, "learnable": True}
+        return chosen if self.profile == "box" else {**chosen, "std": float(self.std)}
+
+    def extra_repr(self) -> str:
+        size = self.kernel_size[0] if self.single else self.kernel_size
+        shape = "" if self.profile == "box" else f", std={float(self.std.detach()):.3g}"
+        return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
+
+    def _taps(self, size: int, dtype: torch.dtype) -> Tensor:
+        if self.profile == "box":
+            return torch.full((size,), 1 / size, dtype=dtype, device=self.std.device)
+        offsets = torch.arange(size, dtype=dtype, device=self.std.device) - size // 2
+        return torch.softmax(-((offsets / self.std.to(dtype)) ** 2) / 2, 0)
+
+    def _lowest_transform(self, size: int) -> Tensor:
+        taps = self._taps(size, self.std.dtype)
+        points = 64 * size
+        angle = torch.linspace(0, math.pi, points, dtype=taps.dtype, device=taps.device)
+        offsets = torch.arange(size, dtype=taps.dtype, device=taps.device) - size // 2
+        lowest = (torch.cos(angle[:, None] * offsets) @ taps).amin()
+        # between two samples the transform can dip by at most |f''| (spacing / 2)^2 / 2
+        return lowest - (size // 2 * math.pi / (points - 1) / 2) ** 2 / 2
 
 
 Index = tuple[slice | int, ...]

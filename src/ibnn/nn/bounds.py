@@ -1,12 +1,96 @@
-"""Bounds a learnt value can come back from.
+"""Bounds a learnt value can come back from, and those of lam.
 
 A clamp stops the gradient outside its range, so a value that left it stays out for ever. Here the
 gradient passes outside too, but only where it leads back in.
 """
 
+from dataclasses import dataclass
+from typing import Any
+
 import torch
 from torch import Tensor
 from torch.autograd import Function
+
+from ibnn._core.adjoint import differentiable
+from ibnn._core.solution import ThresholdWarning, warn_user
+from ibnn.coupling import Coupling
+from ibnn.sigma import Sigma
+from ibnn.theory import uniqueness_threshold
+
+Bounded = bool | tuple[float, float]
+
+# a bounded lam acts as at most this fraction of the threshold of uniqueness: J^-1 is then at most
+# 20, and its solve a few steps
+FRACTION_OF_THRESHOLD = 0.95
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Between which values lam acts; None is no limit."""
+
+    low: float | None = None
+    high: Tensor | None = None
+
+    def keep(self, lam: Tensor) -> Tensor:
+        """lam within the limits."""
+        if self.low is not None:
+            lam = keep_above(lam, self.low)
+        return lam if self.high is None else keep_below(lam, self.high)
+
+
+def check_bounded(bounded: Any) -> None:
+    if isinstance(bounded, bool):
+        return
+    try:
+        low, high = map(float, bounded)
+    except (TypeError, ValueError):
+        low, high = 0.0, 0.0
+    if not low < high:
+        raise ValueError(f"bounded must be True, False or (low, high) of lam, got {bounded!r}")
+
+
+def limits_of(bounded: Bounded, slope: Tensor, coupling: Coupling, sigma: Sigma) -> Limits:
+    """What `bounded` means for a layer: below 0.95 of the threshold in any case but False."""
+    if bounded is False:
+        return Limits()
+    threshold = torch.as_tensor(uniqueness_threshold(slope, coupling, sigma))
+    high = threshold * FRACTION_OF_THRESHOLD
+    if bounded is True:
+        return Limits(high=high)
+    return Limits(bounded[0], high.clamp(max=bounded[1]))
+
+
+def check_lam(
+    lam: Tensor,
+    slope: Tensor,
+    coupling: Coupling,
+    sigma: Sigma,
+    learnt: bool,
+    bounded: Bounded,
+) -> None:
+    """Warns where lam does not act as it was given, or the solution may not be the only one."""
+    if bounded and learnt:
+        acting = limits_of(bounded, slope, coupling, sigma).keep(lam.detach())
+        given, used = torch.broadcast_tensors(lam.detach(), acting)
+        changed = given != used
+        if bool(changed.any()):
+            given, used = float(given[changed][0]), float(used[changed][0])
+            warn_user(
+                f"lam={given:.4g} acts as {used:.4g}: a learnt lam is kept within its bounds "
+                "(bounded=False takes them away)",
+                ThresholdWarning,
+            )
+        return
+    if isinstance(bounded, tuple) and not bool(((lam >= bounded[0]) & (lam <= bounded[1])).all()):
+        raise ValueError(f"lam={lam.tolist()} is outside of bounded={bounded}")
+    if sigma.certified:
+        threshold = torch.as_tensor(uniqueness_threshold(slope, coupling, sigma)).detach()
+        if bool((lam.detach() > threshold).any()):
+            warn_user(
+                f"lam={float(lam.max()):.4g} is above the threshold "
+                f"{float(threshold.min()):.4g}: z may not be the only solution",
+                ThresholdWarning,
+            )
 
 
 def keep_below(value: Tensor, bound: Tensor) -> Tensor:
@@ -16,15 +100,16 @@ def keep_below(value: Tensor, bound: Tensor) -> Tensor:
     >>> keep_below(lam, torch.tensor(0.1))
     tensor(0.1000, grad_fn=...)
     """
-    return _KeepBelow.apply(*torch.broadcast_tensors(value, bound.to(value)))
+    return _keep_below(*torch.broadcast_tensors(value, bound.to(value)))
 
 
 def keep_above(value: Tensor, bound: float) -> Tensor:
     """max(value, bound)."""
-    return -_KeepBelow.apply(-value, torch.full_like(value, -bound))
+    return -_keep_below(-value, torch.full_like(value, -bound))
 
 
-class _KeepBelow(Function):
+@differentiable
+class _keep_below(Function):
     generate_vmap_rule = True
 
     @staticmethod
@@ -34,10 +119,19 @@ class _KeepBelow(Function):
     @staticmethod
     def setup_context(ctx, inputs, output):  # type: ignore[override]
         value, bound = inputs
-        ctx.save_for_backward(value > bound)
+        outside = value > bound
+        ctx.save_for_backward(outside)
+        ctx.save_for_forward(outside)
 
     @staticmethod
     def backward(ctx, g):  # type: ignore[override]
         (outside,) = ctx.saved_tensors
         # gradient descent moves against g: g > 0 leads a value that is too large back
         return torch.where(outside & (g < 0), 0, g), torch.where(outside, g, 0)
+
+    @staticmethod
+    def tangent(ctx, dvalue, dbound):  # type: ignore[override]
+        (outside,) = ctx.saved_tensors
+        dvalue = torch.zeros_like(outside, dtype=dbound.dtype) if dvalue is None else dvalue
+        dbound = torch.zeros_like(dvalue) if dbound is None else dbound
+        return torch.where(outside, dbound, dvalue)

@@ -1,59 +1,42 @@
 """What makes a module an implicit-bias layer: lam, slope, coupling, and the map F: y -> z."""
 
+import weakref
 from collections.abc import Sequence
-from typing import Any, TypedDict
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from ibnn import solver as solvers
+from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor
-from ibnn.coupling import Coupling, Uniform
-from ibnn.functional import describe, solve_described
-from ibnn.nn.bounds import keep_above, keep_below
+from ibnn._core.solve import solve_rows
+from ibnn.coupling import Coupling
+from ibnn.functional import solve_options
+from ibnn.nn import record
+from ibnn.nn.bounds import Bounded, Limits, check_bounded, check_lam, keep_above, limits_of
+from ibnn.nn.choices import number_or_channels, resolve_coupling, short
 from ibnn.sigma import Sigma
 from ibnn.sigma import resolve as resolve_sigma
 from ibnn.solver import Solver
-from ibnn.theory import uniqueness_threshold
 
-# a learnt lam acts as at most this share of the threshold of uniqueness
-SHARE_OF_THRESHOLD = 0.95
 _SMALLEST_SLOPE = 1e-3
-# how a layer solves: may be changed at any time, see BiasMixin.__setattr__
-_HOW = frozenset(("sigma", "solver", "adjoint", "atol", "rtol", "max_steps", "on_failure"))
+# how a layer solves: may be changed at any time, see ImplicitLayer.__setattr__
+_HOW = frozenset(
+    ("coupling", "sigma", "solver", "adjoint", "engine", "atol", "rtol", "max_steps", "on_failure")
+)
 
 
-class BiasChoices(TypedDict, total=False):
-    """How the bias acts, beside lam and slope.
+class ImplicitLayer(nn.Module):
+    """Base class of every layer with an implicit bias.
 
-    coupling: who listens to whom; sigma: the dendritic nonlinearity.
-    learn_lam (default True), learn_slope: whether they are parameters.
-    bounded: a learnt lam acts as at most 0.95 of the threshold of uniqueness.
-    The rest is passed to `ibnn.implicit_bias`.
+    Attributes:
+        lam: the strength as it is stored; `effective_lam` is the one that acts.
+        slope: the steepness of sigma; `effective_slope` is the one that acts.
+        coupling: who listens to whom.
+        last_solve: how the latest forward pass was solved.
     """
 
-    coupling: str | Coupling
-    sigma: str | Sigma
-    learn_lam: bool
-    learn_slope: bool
-    bounded: bool
-    solver: str | Solver
-    adjoint: str
-    atol: float | None
-    rtol: float | None
-    max_steps: int | None
-    on_failure: str
-
-
-class BiasOptions(BiasChoices, total=False):
-    """What every layer can be told beside its parent's arguments: lam and slope are numbers, or
-    hold one value per channel."""
-
-    lam: float | Sequence[float] | Tensor
-    slope: float | Sequence[float] | Tensor
-
-
-class BiasMixin(nn.Module):
     lam: Tensor
     slope: Tensor
     coupling: Coupling
@@ -62,52 +45,48 @@ class BiasMixin(nn.Module):
         self,
         channels: int | None,
         spatial_dims: int | None,
-        coupling: str | Coupling | None = None,
+        *,
         lam: float | Sequence[float] | Tensor = 0.0,
         slope: float | Sequence[float] | Tensor = 10.0,
+        coupling: str | Coupling | None = None,
         sigma: str | Sigma = "tanh",
         learn_lam: bool = True,
         learn_slope: bool = False,
-        bounded: bool = True,
+        bounded: Bounded = True,
         solver: str | Solver = "newton",
         adjoint: str = "implicit",
+        engine: str | None = None,
         atol: float | None = None,
         rtol: float | None = None,
         max_steps: int | None = None,
         on_failure: str = "warn",
         device: Any = None,
         dtype: torch.dtype | None = None,
-        **unknown: Any,
     ) -> None:
-        if unknown:
-            raise TypeError(
-                f"{type(self).__name__} got an unknown keyword {next(iter(unknown))!r}; beside its "
-                f"parent's it takes {', '.join(BiasOptions.__annotations__)}"
-            )
-        self._coupling_name = coupling if isinstance(coupling, str) else None
-        coupling = _resolve_coupling(coupling, spatial_dims)
+        """What every constructor ends with; `channels` is how many values lam may have, and
+        `spatial_dims` what the coupling names of a convolution mean."""
+        self._spatial_dims, self._channels = spatial_dims, channels
         self.sigma = resolve_sigma(sigma)
-        self.learn_lam, self.learn_slope, self.bounded = learn_lam, learn_slope, bounded
+        self.learn_lam, self.learn_slope = learn_lam, learn_slope
+        check_bounded(bounded)
+        self.bounded = bounded
         self.solver = solvers.resolve(solver)
-        self.adjoint = adjoint
+        self.adjoint, self.engine = adjoint, engine
         self.atol, self.rtol, self.max_steps = atol, rtol, max_steps
         self.on_failure = on_failure
         if learn_lam and bounded and not self.sigma.certified:
             raise ValueError(
                 f"sigma {self.sigma.name} is not certified: learn lam with bounded=False"
             )
-        if any(dim >= 0 for dim in coupling.dims):
-            raise ValueError(
-                f"coupling dims={coupling.dims} must count from the end in a layer, "
-                "where the first dim may be the batch"
-            )
-        if spatial_dims is not None and coupling.dims != tuple(range(-spatial_dims, 0)):
-            channels = 1  # units of several channels talk to each other: one lam, or no energy
+        device = torch.get_default_device() if device is None else torch.device(device)
+        self._set_coupling(coupling, device)
         dtype = dtype or torch.get_default_dtype()
-        lam_value = _number_or_channels("lam", lam, channels, dtype)
-        slope_value = _number_or_channels("slope", slope, channels, dtype)
+        lam_value = number_or_channels("lam", lam, self._lam_count(), dtype)
+        slope_value = number_or_channels("slope", slope, self._lam_count(), dtype)
         if not bool((slope_value > 0).all()):
             raise ValueError(f"slope must be positive, got {slope!r}")
+        # what the constructor was given, for layers that are made on the meta device
+        self._first_values = {"lam": lam_value, "slope": slope_value}
         lam_value, slope_value = lam_value.to(device), slope_value.to(device)
         if learn_lam:
             self.lam = nn.Parameter(lam_value)
@@ -117,130 +96,169 @@ class BiasMixin(nn.Module):
             self.slope = nn.Parameter(slope_value)
         else:
             self.register_buffer("slope", slope_value, persistent=False)
-        if any(True for _ in coupling.parameters()) or any(True for _ in coupling.buffers()):
-            self.coupling = coupling.to(device)
+        self._monitor = Monitor()
+        self._write_options()
+        if not lam_value.is_meta:
+            slope_value = slope_value.detach()
+            check_lam(lam_value, slope_value, self.coupling, self.sigma, learn_lam, bounded)
+
+    def _set_coupling(self, coupling: "str | Coupling | None", device: Any = None) -> None:
+        name = coupling if isinstance(coupling, str) else None
+        resolved = resolve_coupling(coupling, self._spatial_dims)
+        if any(dim >= 0 for dim in resolved.dims):
+            raise ValueError(
+                f"coupling dims={resolved.dims} must count from the end in a layer, "
+                "where the first dim may be the batch"
+            )
+        if any(True for _ in resolved.parameters()) or any(True for _ in resolved.buffers()):
+            self.__dict__.pop("coupling", None)
+            super().__setattr__("coupling", resolved.to(device))
         else:
             # nothing to save or move: kept out of the tree of modules, so that it stays readable
-            object.__setattr__(self, "coupling", coupling)
-        self._monitor = Monitor()
-        self._write_methods()
+            self._modules.pop("coupling", None)
+            object.__setattr__(self, "coupling", resolved)
+        object.__setattr__(self, "_coupling_name", name)
 
-    def _write_methods(self) -> None:
-        """Writes down, per dtype, how this layer solves; torch.compile sees a constant."""
-        self._written_for = self._monitor.number
-        self._methods = tuple(
-            str(  # plain text: the layer itself keeps its parts alive
-                describe(
-                    self.coupling,
-                    self.sigma,
-                    self.solver,
-                    self.adjoint,
-                    self.atol,
-                    self.rtol,
-                    self.max_steps,
-                    self.on_failure,
-                    torch.empty(0, dtype=dtype),
-                    self._monitor.number,
-                )
-            )
-            for dtype in (torch.float32, torch.float64)
+    def _lam_count(self) -> int | None:
+        """How many values lam and slope may have; None is any number."""
+        spatial = self._spatial_dims
+        if spatial is not None and self.coupling.dims != tuple(range(-spatial, 0)):
+            return 1  # units of several channels talk to each other: one lam, or no energy
+        return self._channels
+
+    def _write_options(self) -> None:
+        """The options of this layer's solves, made and checked once."""
+        self._options_of = self._monitor.number
+        self._monitor.layer = weakref.ref(self)
+        self._options: SolveOptions = solve_options(
+            self.coupling,
+            self.sigma,
+            self.solver,
+            self.adjoint,
+            self.engine,
+            self.atol,
+            self.rtol,
+            self.max_steps,
+            self.on_failure,
+            self._monitor.number,
         )
 
     def __setattr__(self, name: str, value: Any) -> None:
         """A change of how the layer solves acts from the next forward on, or is refused."""
-        if name not in _HOW or "_methods" not in self.__dict__:
+        if name in ("weight", "bias"):
+            record.refuse_fusion()
+        if name not in _HOW or "_options" not in self.__dict__:
             return super().__setattr__(name, value)
-        resolve: Any = {"sigma": resolve_sigma, "solver": solvers.resolve}.get(name)
         before = getattr(self, name)
-        super().__setattr__(name, resolve(value) if resolve else value)
+        self._set_choice(name, value)
         try:
-            self._write_methods()
+            if name == "coupling" and self._lam_count() == 1 < self.lam.numel():
+                raise ValueError(
+                    f"coupling {value!r} joins channels, which needs one lam; "
+                    f"the layer has {self.lam.numel()}"
+                )
+            self._write_options()
         except (TypeError, ValueError):
-            super().__setattr__(name, before)
+            self._set_choice(name, before)
             raise
+
+    def _set_choice(self, name: str, value: Any) -> None:
+        if name == "coupling":
+            return self._set_coupling(value, self.lam.device)
+        resolve: Any = {"sigma": resolve_sigma, "solver": solvers.resolve}.get(name)
+        return super().__setattr__(name, resolve(value) if resolve else value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        self._write_methods()  # a copy has a monitor of its own
+        self._write_options()  # a copy has a monitor of its own
+
+    def __prepare_scriptable__(self) -> Any:
+        raise RuntimeError(
+            f"torch.jit.script cannot compile {type(self).__name__}: its solve is an operator of "
+            "torch.export; use torch.compile or torch.export"
+        )
 
     @property
     def effective_slope(self) -> Tensor:
-        """The slope that is used: a learnt one is kept positive."""
+        """The slope that acts: a learnt one is kept positive."""
         return keep_above(self.slope, _SMALLEST_SLOPE) if self.learn_slope else self.slope
 
     @property
     def effective_lam(self) -> Tensor:
-        """The lam that is used: a learnt one is kept below the threshold, unless not bounded."""
-        if not (self.learn_lam and self.bounded):
+        """The lam that acts: a learnt one is kept within its bounds, by default below 0.95 of the
+        threshold of uniqueness."""
+        if not self.learn_lam or self.bounded is False:
             return self.lam
-        threshold = uniqueness_threshold(self.effective_slope, self.coupling, self.sigma)
-        return keep_below(self.lam, torch.as_tensor(threshold * SHARE_OF_THRESHOLD))
+        return self._limits().keep(self.lam)
+
+    def _limits(self) -> Limits:
+        return limits_of(self.bounded, self.effective_slope, self.coupling, self.sigma)
 
     @property
     def last_solve(self) -> LastSolve | None:
-        """Converged share, worst residual and steps of the latest forward pass."""
+        """Fraction of rows converged, worst residual and steps of the latest forward pass."""
         return self._monitor.last_solve
 
     def add_implicit_bias(self, y: Tensor) -> Tensor:
         """F: y -> z."""
-        if self._written_for != self._monitor.number:
-            self._write_methods()  # torch copies parametrized layers without __setstate__
-        how = self._methods[1 if y.dtype == torch.float64 else 0]
+        if self._options_of != self._monitor.number:
+            self._write_options()  # torch copies parametrized layers without __setstate__
         lam, slope = self.effective_lam, self.effective_slope
-        return solve_described(y, lam, slope, self.coupling, None, how)[0]
+        return solve_rows(y, lam, slope, self.coupling, None, self._options)[0]
+
+    def _symbolic(self, input: Any) -> Any:
+        """What torch.fx records in place of a forward pass: the call of this layer as a whole."""
+        tracer = input.tracer
+        return tracer.create_proxy("call_module", tracer.path_of_module(self), (input,), {})
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        was_meta = self.slope.is_meta
+        super()._apply(fn, recurse)
+        if was_meta and not self.slope.is_meta:
+            # to_empty: slope is in no checkpoint, and lam not in a standard one
+            with torch.no_grad():
+                for name, value in self._first_values.items():
+                    getattr(self, name).copy_(value)
+        return self
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + record.KEY] = record.write(self)
+
+    def _load_from_state_dict(
+        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
+    ) -> None:
+        missing, _, errors = lists
+        stored = state_dict.pop(prefix + record.KEY, None)
+        if stored is not None:
+            errors += record.differences(self, stored, prefix)
+        before = len(missing)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
+        missing[before:] = record.explained(missing[before:], prefix)
+        if self.slope.is_meta and not self.lam.is_meta:  # assign=True
+            self.slope = self._first_values["slope"].to(self.lam.device)
 
     def bias_repr(self) -> str:
+        lam = f"lam={short(self.lam)}"
+        if not self.lam.is_meta and self.learn_lam:
+            acting = short(self.effective_lam)
+            lam += "" if acting == short(self.lam) else f" acting as {acting}"
         parts = [
-            f"lam={_short(self.lam)}" + (" (learnt)" if self.learn_lam else ""),
-            f"slope={_short(self.slope)}" + (" (learnt)" if self.learn_slope else ""),
+            lam + (" (learnt)" if self.learn_lam else ""),
+            f"slope={short(self.slope)}" + (" (learnt)" if self.learn_slope else ""),
             f"coupling={self._coupling_name or self.coupling}",
             f"sigma={self.sigma}",
         ]
+        if isinstance(self.bounded, tuple) and self.learn_lam:
+            parts.insert(1, f"bounded={self.bounded}")
         return ", ".join(parts)
 
 
-def _resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None) -> Coupling:
-    """The coupling meant; names are for convolutions, which know their spatial dims."""
-    if isinstance(coupling, Coupling):
-        return coupling if spatial_dims is None else coupling.for_layer(spatial_dims)
-    if spatial_dims is None:
-        if coupling is None:
-            return Uniform(-1)
-        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
-    spatial = tuple(range(-spatial_dims, 0))
-    named = {
-        "space": spatial,
-        "channels": (-spatial_dims - 1,),
-        "layer": (-spatial_dims - 1, *spatial),
-    }
-    if coupling is None:
-        coupling = "space"
-    if coupling not in named:
-        raise ValueError(
-            f"coupling={coupling!r} is not known; expected one of {list(named)} or a coupling"
+def is_symbolic(input: Any) -> bool:
+    """Whether torch.fx is recording rather than computing."""
+    if torch.jit.is_tracing():
+        raise RuntimeError(
+            "torch.jit.trace, and the ONNX exporter that is built on it, cannot record an implicit "
+            "bias; use torch.export"
         )
-    return Uniform(named[coupling])
-
-
-def _number_or_channels(name: str, value: Any, channels: int | None, dtype: torch.dtype) -> Tensor:
-    try:
-        tensor = torch.as_tensor(value, dtype=dtype, device="cpu").detach().clone()
-    except (TypeError, ValueError, RuntimeError):
-        raise TypeError(
-            f"{name} must be a number or one number per channel, got {value!r}"
-        ) from None
-    if not bool(tensor.isfinite().all()):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    if tensor.ndim == 0 or (tensor.ndim == 1 and channels in (None, len(tensor))):
-        return tensor
-    expected = "one number"
-    if channels != 1:
-        expected += " or one per channel" + (f" ({channels})" if channels else "")
-    raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
-
-
-def _short(value: Tensor) -> str:
-    value = value.detach()
-    if value.ndim == 0:
-        return f"{float(value):.4g}"
-    return f"[{float(value.min()):.3g} .. {float(value.max()):.3g}]"
+    return isinstance(input, fx.Proxy)

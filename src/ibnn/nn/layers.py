@@ -1,7 +1,7 @@
 """The layers: torch's own, with the implicit bias added after their affine map.
 
-Each has its parent's signature and then the keywords of `ibnn.nn.layer.BiasOptions`. The activation
-stays outside: `nn.Sequential(ibnn.Conv2d(3, 8, 5), nn.ReLU())`.
+Each has its parent's signature and then the keywords of the bias. The activation stays outside:
+`nn.Sequential(ibnn.Conv2d(3, 8, 5), nn.ReLU())`.
 """
 
 from collections.abc import Sequence
@@ -9,42 +9,98 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from typing_extensions import Unpack
 
-from ibnn.nn.layer import BiasChoices, BiasMixin, BiasOptions
+from ibnn.coupling import Coupling
+from ibnn.nn.bounds import Bounded
+from ibnn.nn.layer import ImplicitLayer, is_symbolic
+from ibnn.sigma import Sigma
+from ibnn.solver import Solver
+
+Values = float | Sequence[float] | Tensor
 
 
-class ImplicitBias(BiasMixin):
+class ImplicitBias(ImplicitLayer):
     """The map F: y -> z alone, to follow any op.
 
     >>> ImplicitBias(lam=-0.2, learn_lam=False)(torch.tensor([-0.1, 0.05, 0.1]))
     tensor([-0.0256,  0.0288,  0.0468])
+
+    Args:
+        lam: strength of the coupling, where it starts if it is learnt; a number, or one per
+            channel (the dim before the units). Below zero units are pulled together.
+        slope: steepness p of sigma, a number or one per channel.
+        coupling: who listens to whom (default `ibnn.Uniform(-1)`).
+        sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
+        learn_lam: whether lam is a parameter.
+        learn_slope: whether slope is a parameter.
+        bounded: limits of a learnt lam. True: it acts as at most 0.95 of the threshold of
+            uniqueness; (low, high): also within these, e.g. (-1, 0) keeps it negative;
+            False: none.
+        solver, adjoint, engine, atol, rtol, max_steps, on_failure: those of `ibnn.implicit_bias`.
+        device, dtype: of lam and slope.
     """
 
     def __init__(
         self,
-        lam: float | Sequence[float] | Tensor = 0.0,
-        slope: float | Sequence[float] | Tensor = 10.0,
+        lam: Values = 0.0,
+        slope: Values = 10.0,
         *,
+        coupling: Coupling | None = None,
+        sigma: str | Sigma = "tanh",
+        learn_lam: bool = True,
+        learn_slope: bool = False,
+        bounded: Bounded = True,
+        solver: str | Solver = "newton",
+        adjoint: str = "implicit",
+        engine: str | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        max_steps: int | None = None,
+        on_failure: str = "warn",
         device: Any = None,
         dtype: torch.dtype | None = None,
-        **options: Unpack[BiasChoices],
     ) -> None:
         super().__init__()
-        self._add_bias(None, None, lam=lam, slope=slope, device=device, dtype=dtype, **options)
+        self._add_bias(
+            None,
+            None,
+            lam=lam,
+            slope=slope,
+            coupling=coupling,
+            sigma=sigma,
+            learn_lam=learn_lam,
+            learn_slope=learn_slope,
+            bounded=bounded,
+            solver=solver,
+            adjoint=adjoint,
+            engine=engine,
+            atol=atol,
+            rtol=rtol,
+            max_steps=max_steps,
+            on_failure=on_failure,
+            device=device,
+            dtype=dtype,
+        )
 
     def forward(self, y: Tensor) -> Tensor:
-        return self.add_implicit_bias(y)
+        return self._symbolic(y) if is_symbolic(y) else self.add_implicit_bias(y)
 
     def extra_repr(self) -> str:
         return self.bias_repr()
 
 
-class Linear(BiasMixin, nn.Linear):
+class Linear(ImplicitLayer, nn.Linear):
     """`torch.nn.Linear` followed by the implicit bias over its output units.
 
     >>> Linear(4, 3, lam=-0.1)
     Linear(in_features=4, out_features=3, bias=True, lam=-0.1 (learnt), slope=10, ...)
+
+    Args:
+        in_features, out_features, bias, device, dtype: those of `torch.nn.Linear`.
+        lam: strength of the coupling, where it starts if it is learnt.
+        slope: steepness p of sigma.
+        coupling, sigma, learn_lam, learn_slope, bounded: those of `ibnn.ImplicitBias`.
+        solver, adjoint, engine, atol, rtol, max_steps, on_failure: those of `ibnn.implicit_bias`.
     """
 
     def __init__(
@@ -54,19 +110,54 @@ class Linear(BiasMixin, nn.Linear):
         bias: bool = True,
         device: Any = None,
         dtype: torch.dtype | None = None,
-        **options: Unpack[BiasOptions],
+        *,
+        lam: float | Tensor = 0.0,
+        slope: float | Tensor = 10.0,
+        coupling: Coupling | None = None,
+        sigma: str | Sigma = "tanh",
+        learn_lam: bool = True,
+        learn_slope: bool = False,
+        bounded: Bounded = True,
+        solver: str | Solver = "newton",
+        adjoint: str = "implicit",
+        engine: str | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        max_steps: int | None = None,
+        on_failure: str = "warn",
     ) -> None:
         nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
-        self._add_bias(1, None, device=device, dtype=dtype, **options)
+        self._add_bias(
+            1,
+            None,
+            lam=lam,
+            slope=slope,
+            coupling=coupling,
+            sigma=sigma,
+            learn_lam=learn_lam,
+            learn_slope=learn_slope,
+            bounded=bounded,
+            solver=solver,
+            adjoint=adjoint,
+            engine=engine,
+            atol=atol,
+            rtol=rtol,
+            max_steps=max_steps,
+            on_failure=on_failure,
+            device=device,
+            dtype=dtype,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
+        if is_symbolic(input):
+            return self._symbolic(input)
         return self.add_implicit_bias(nn.Linear.forward(self, input))
 
     def extra_repr(self) -> str:
         return f"{nn.Linear.extra_repr(self)}, {self.bias_repr()}"
 
 
-class _Conv(BiasMixin, nn.modules.conv._ConvNd):
+class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
     spatial_dims: int
 
     def __init__(
@@ -82,7 +173,21 @@ class _Conv(BiasMixin, nn.modules.conv._ConvNd):
         padding_mode: str = "zeros",
         device: Any = None,
         dtype: torch.dtype | None = None,
-        **options: Unpack[BiasOptions],
+        *,
+        lam: Values = 0.0,
+        slope: Values = 10.0,
+        coupling: str | Coupling = "space",
+        sigma: str | Sigma = "tanh",
+        learn_lam: bool = True,
+        learn_slope: bool = False,
+        bounded: Bounded = True,
+        solver: str | Solver = "newton",
+        adjoint: str = "implicit",
+        engine: str | None = None,
+        atol: float | None = None,
+        rtol: float | None = None,
+        max_steps: int | None = None,
+        on_failure: str = "warn",
     ) -> None:
         super().__init__(  # of nn.Conv1d, 2d or 3d
             in_channels,
@@ -97,9 +202,30 @@ class _Conv(BiasMixin, nn.modules.conv._ConvNd):
             device,  # type: ignore[arg-type]
             dtype,  # type: ignore[arg-type]
         )
-        self._add_bias(out_channels, self.spatial_dims, device=device, dtype=dtype, **options)
+        self._add_bias(
+            out_channels,
+            self.spatial_dims,
+            lam=lam,
+            slope=slope,
+            coupling=coupling,
+            sigma=sigma,
+            learn_lam=learn_lam,
+            learn_slope=learn_slope,
+            bounded=bounded,
+            solver=solver,
+            adjoint=adjoint,
+            engine=engine,
+            atol=atol,
+            rtol=rtol,
+            max_steps=max_steps,
+            on_failure=on_failure,
+            device=device,
+            dtype=dtype,
+        )
 
     def forward(self, input: Tensor) -> Tensor:
+        if is_symbolic(input):
+            return self._symbolic(input)
         return self.add_implicit_bias(super().forward(input))
 
     def extra_repr(self) -> str:
@@ -107,25 +233,33 @@ class _Conv(BiasMixin, nn.modules.conv._ConvNd):
 
 
 class Conv1d(_Conv, nn.Conv1d):
-    """`torch.nn.Conv1d` followed by the implicit bias; coupling "space" (default: each channel on
-    its own), "channels", "layer" or an object."""
+    """`torch.nn.Conv1d` followed by the implicit bias; the keywords are those of `Conv2d`."""
 
     spatial_dims = 1
 
 
 class Conv2d(_Conv, nn.Conv2d):
-    """`torch.nn.Conv2d` followed by the implicit bias; coupling "space" (default: each channel map
-    on its own), "channels" (across channels at one position), "layer" or an object.
+    """`torch.nn.Conv2d` followed by the implicit bias.
 
     >>> layer = Conv2d(3, 8, kernel_size=5, padding="same", lam=0.05)
     >>> layer(torch.rand(2, 3, 16, 16)).shape
     torch.Size([2, 8, 16, 16])
+
+    Args:
+        in_channels, ..., dtype: those of `torch.nn.Conv2d`.
+        lam: strength of the coupling, where it starts if it is learnt; a number, or with a
+            coupling within channels one per channel.
+        slope: steepness p of sigma, likewise.
+        coupling: who listens to whom: "space" (default: each channel's map on its own),
+            "channels" (across channels at one position), "layer" (all units), or an object.
+        sigma, learn_lam, learn_slope, bounded: those of `ibnn.ImplicitBias`.
+        solver, adjoint, engine, atol, rtol, max_steps, on_failure: those of `ibnn.implicit_bias`.
     """
 
     spatial_dims = 2
 
 
 class Conv3d(_Conv, nn.Conv3d):
-    """`torch.nn.Conv3d` followed by the implicit bias; coupling as in `Conv2d`."""
+    """`torch.nn.Conv3d` followed by the implicit bias; the keywords are those of `Conv2d`."""
 
     spatial_dims = 3

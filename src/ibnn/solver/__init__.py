@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-from weakref import WeakValueDictionary
 
+from ibnn._core.registry import Registry
 from ibnn.solver.anderson import Anderson
 from ibnn.solver.base import Found, Solver
 from ibnn.solver.broyden import Broyden
@@ -21,53 +21,44 @@ __all__ = [
     "Newton",
     "Picard",
     "Solver",
-    "key",
-    "lookup",
     "names",
+    "register",
     "resolve",
 ]
 
-_BUILT_IN: dict[str, type[Solver]] = {
-    s.name: s for s in (Newton, Gradient, Picard, Anderson, Broyden, Lite)
-}
+REGISTRY: Registry[Solver] = Registry("solver", Solver)
+NEWTON = REGISTRY.register(Newton())
+for _kind in (Gradient, Picard, Anderson, Broyden, Lite):
+    REGISTRY.register(_kind())
+_KINDS: dict[str, type[Solver]] = {name: type(REGISTRY.lookup(name)) for name in REGISTRY.names()}
+
+
+def register(solver: Solver) -> Solver:
+    """Makes a solver of your own known by its name, as the built-in ones are."""
+    return REGISTRY.register(solver)
 
 
 def names() -> list[str]:
-    return list(_BUILT_IN)
+    return REGISTRY.names()
 
 
 def resolve(solver: "str | Solver") -> Solver:
     """The solver meant by a name or an object."""
-    if isinstance(solver, str):
-        if solver in _BUILT_IN:
-            return _BUILT_IN[solver]()
-        raise ValueError(f"solver={solver!r} is not known; expected one of {names()} or a Solver")
-    if not isinstance(solver, Solver):
-        raise TypeError(f"solver must be a name or an ibnn.solver.Solver, got {solver!r}")
-    return solver
+    return REGISTRY.resolve(solver)
 
 
 def key(solver: Solver) -> str:
-    """A text under which `lookup` finds this solver again, with its options."""
-    if _BUILT_IN.get(solver.name) is type(solver):
-        options = dataclasses.asdict(solver)  # type: ignore[call-overload]
-        return solver.name + json.dumps(options, separators=(",", ":"))
-    text = f"{'_'.join(solver.name.split())}@{id(solver)}"
-    _own[text] = solver
-    return text
+    """A text under which `lookup` finds this solver again: its name, with what differs from its
+    defaults, so that another process can read it."""
+    if _KINDS.get(solver.name) is not type(solver) or solver == REGISTRY.lookup(solver.name):
+        return REGISTRY.key(solver)
+    options = dataclasses.asdict(solver)  # type: ignore[call-overload]
+    return solver.name + json.dumps(options, separators=(",", ":"))
 
 
 def lookup(text: str) -> Solver:
-    """The solver with this key; one of the user's own must still be alive in this process."""
-    if text in _BUILT_IN:
-        return _BUILT_IN[text]()
+    """The solver with this key; an unnamed one must still be alive in this process."""
     name, brace, options = text.partition("{")
-    if brace and name in _BUILT_IN:
-        return _BUILT_IN[name](**json.loads(brace + options))
-    found = _own.get(text)
-    if found is None:
-        raise LookupError(f"solver {text!r} is not known in this process")
-    return found
-
-
-_own: "WeakValueDictionary[str, Solver]" = WeakValueDictionary()
+    if brace and name in _KINDS:
+        return _KINDS[name](**json.loads(brace + options))
+    return REGISTRY.lookup(text)

@@ -52,8 +52,7 @@ class Solver:
         raise NotImplementedError
 
     def reduces(self, max_steps: int) -> bool:
-        """Whether a coupling that can solve its rows by fewer unknowns (`Kernel.reduces`) may do so
-        in this solver's place."""
+        """Whether an engine (`ibnn.engine`) may find the same solution in this solver's place."""
         return False
 
 
@@ -93,7 +92,7 @@ class Iteration(Solver):
             better = now.excess < best.excess[active]
             best = best.updated(active[better], now.rows(better))
             going = (now.excess > 1) & now.excess.isfinite() & ~stuck
-        if everything.differentiable_sum is not None and max_steps > 0:
+        if everything.differentiable and max_steps > 0:
             # the derivative lags one step behind the value: give it that step
             residual = everything.residual(best.z)
             state = self.begin(everything, best.z, residual)

@@ -53,7 +53,7 @@ class Newton(Iteration):
         direction = self._direction(system, z, residual)
         moved, after = descend(system, z, residual, direction, self.halvings)
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
-        if system.differentiable_sum is None:
+        if not system.differentiable:
             done = (system.excess_of_step(residual, direction) <= 1).unsqueeze(-1)
             moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
         return moved, after, state

@@ -1,1 +1,56 @@
 """The compiled CPU engine: C++ behind a plain C interface, called through ctypes."""
+
+from torch import Tensor
+
+from ibnn import sigma as sigmas
+from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
+from ibnn.engine.native import calls, loader
+
+
+class NativeEngine(Engine):
+    """All of `Uniform`, and the sums of the other couplings."""
+
+    name = "native"
+
+    def declines(self, case: Case) -> str | None:
+        if case.device != "cpu":
+            return f"it is for the CPU, not for {case.device}"
+        if case.sigma not in sigmas.BUILT_IN:
+            return f"sigma {case.sigma} is not compiled"
+        if case.dtype not in calls.DTYPES:
+            return f"it has no {case.dtype}"
+        if case.operation == "pair_sum":
+            if not 0 <= case.order <= 3:
+                return f"it has sums of order 0 to 3, not {case.order}"
+            if case.sums.name not in ("uniform", "window", "matrix"):
+                return f"it has no sums over {case.sums.name} weights"
+        elif case.sums.name != "uniform":
+            return f"it has no solve for {case.sums.name} weights"
+        return loader.reason_missing()
+
+    def solve(
+        self,
+        case: Case,
+        y: Tensor,
+        strength: Tensor,
+        slope: Tensor,
+        weight: Tensor | None,
+        atol: Tensor,
+        resolution: float,
+    ) -> RowSolutions:
+        return RowSolutions(
+            *calls.solve_rows(y, strength, slope, atol, resolution, case.sigma.name)
+        )
+
+    def adjoint(
+        self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
+    ) -> AdjointSolutions:
+        return AdjointSolutions(*calls.solve_jacobian(z, g, strength, case.sigma.name, True))
+
+    def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
+        sigma = case.sigma.name
+        if weight is None:
+            return calls.pair_sum(z, a, case.order, sigma)
+        if case.sums.name == "window":
+            return calls.window_sum(z, a, weight, case.order, sigma, case.units)
+        return calls.matrix_sum(z, a, weight, case.order, sigma)

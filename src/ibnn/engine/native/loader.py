@@ -45,6 +45,11 @@ def available() -> bool:
     return library() is not None
 
 
+def reason_missing() -> str | None:
+    """Why the compiled engine cannot be used here, in a few words; None if it can."""
+    return None if library() is not None else "it could not be built or was switched off"
+
+
 @functools.lru_cache(maxsize=1)
 def library() -> ctypes.CDLL | None:
     if os.environ.get("IBNN_NATIVE", "1") == "0":

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 import ibnn
 from ibnn.lab.models.chain import NotAChainError, chain
-from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layer import ImplicitLayer
 from ibnn.theory import lipschitz_constant
 
 ELEMENTWISE = (nn.ReLU, nn.Tanh, nn.Sigmoid, nn.Hardtanh, nn.Softplus, nn.Identity, nn.Dropout)
@@ -56,7 +56,7 @@ def layers_of(model: nn.Module) -> list[nn.Module]:
 
 def is_affine(layer: nn.Module) -> bool:
     """Whether the layer is an affine map in `eval` mode."""
-    if isinstance(layer, BiasMixin):
+    if isinstance(layer, ImplicitLayer):
         return False
     return type(layer) in (*LINEAR, *CONVOLUTIONS, *NORMS, *SHAPES, nn.Identity, nn.Dropout)
 
@@ -79,7 +79,7 @@ def through(layer: nn.Module, radius: Tensor, gain: float) -> tuple[Tensor, floa
         radius = radius * scale.reshape(-1, *[1] * (radius.ndim - 2))
     elif kind in SHAPES:
         radius = layer(radius)
-    if isinstance(layer, BiasMixin):
+    if isinstance(layer, ImplicitLayer):
         radius, gain = _through_bias(layer, radius, gain)
     return radius, gain
 
@@ -133,7 +133,7 @@ def _scale(layer: nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d) -> Tensor:
     return scale if layer.weight is None else (scale * layer.weight).abs()
 
 
-def _through_bias(layer: BiasMixin, radius: Tensor, gain: float) -> tuple[Tensor, float]:
+def _through_bias(layer: ImplicitLayer, radius: Tensor, gain: float) -> tuple[Tensor, float]:
     lam, slope = layer.effective_lam.detach(), layer.effective_slope.detach()
     if layer.solver.approximate:
         raise UnknownLayerError(f"no bound is known for the approximate solver {layer.solver}")

@@ -5,15 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import ModuleType
 
-from ibnn import engine
-from ibnn.engine.native import calls as native
 from ibnn.engine.native import loader
-from ibnn.engine.portable import rows as portable
 
 NAMES = ("native", "portable")
-_MODULES: dict[str, ModuleType] = {"native": native, "portable": portable}
 
 
 def available(name: str) -> bool:
@@ -24,14 +19,17 @@ def available(name: str) -> bool:
 @contextmanager
 def using(name: str) -> Iterator[None]:
     """Every sum and solve inside the block is done by this engine."""
-    before = engine._engine
-    engine._engine = lambda tensor: _MODULES[name]
+    before = os.environ.get("IBNN_ENGINE")
+    os.environ["IBNN_ENGINE"] = name
     try:
         yield
     finally:
-        engine._engine = before
+        if before is None:
+            del os.environ["IBNN_ENGINE"]
+        else:
+            os.environ["IBNN_ENGINE"] = before
 
 
 def environment(name: str) -> dict[str, str]:
     """The environment in which a new process uses this engine."""
-    return {**os.environ, "IBNN_NATIVE": "1" if name == "native" else "0"}
+    return {**os.environ, "IBNN_ENGINE": name}

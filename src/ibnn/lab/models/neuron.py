@@ -10,7 +10,7 @@ from torch import nn
 
 from ibnn.lab.models.neurons import neuron_kind
 from ibnn.lab.models.neurons.own_lam import OwnLam
-from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layer import ImplicitLayer
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Neuron:
 
 def implicit_layers(network: nn.Module) -> list[Any]:
     """Every layer of the network that solves for an implicit bias, first to last."""
-    return [module for module in network.modules() if isinstance(module, BiasMixin)]
+    return [module for module in network.modules() if isinstance(module, ImplicitLayer)]
 
 
 def lam_layers(network: nn.Module) -> list[Any]:
@@ -78,4 +78,4 @@ def lam_layers(network: nn.Module) -> list[Any]:
 
     Each has `lam`, `slope`, `effective_lam` and `effective_slope`.
     """
-    return [module for module in network.modules() if isinstance(module, BiasMixin | OwnLam)]
+    return [module for module in network.modules() if isinstance(module, ImplicitLayer | OwnLam)]

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 import ibnn
-from ibnn._core import method, ops
+from ibnn._core import ops
 from ibnn._core.rows import Rows
-from ibnn.functional import describe
+from ibnn.functional import solve_options
 
 DENSE_UNITS = 1024  # longest row of which a matrix is made: 8 MB of float64 each
 
@@ -36,9 +36,9 @@ class BiasOperator:
         sigma: str | ibnn.Sigma = "tanh",
     ) -> None:
         coupling = ibnn.Uniform(-1) if coupling is None else coupling
-        self._how = describe(coupling, sigma, "newton", "implicit", None, None, None, "raise", z)
+        self._options = solve_options(coupling, sigma, on_failure="raise")
         rows = Rows(z, coupling)
-        weight = coupling.weight(rows.dtype)
+        weight = coupling.weight(rows.dtype, rows.units)
         self._weight = None if weight is None else weight.detach().to(z.device)
         lam_rows = rows.per_row("lam", lam).detach()
         slope_rows = rows.per_row("slope", slope).detach()
@@ -47,8 +47,9 @@ class BiasOperator:
     def _set(self, rows: Rows, z: Tensor, lam: Tensor, slope: Tensor) -> None:
         self._rows, self.z, self.lam, self._slope = rows, z, lam, slope
         self._scaled, self._strength = z * slope.unsqueeze(-1), lam * slope
-        chosen = method.read(self._how)
-        system = ops.system(self._scaled, self._strength, slope, self._weight, rows.units, chosen)
+        system = ops.system(
+            self._scaled, self._strength, slope, self._weight, rows.units, self._options
+        )
         self._jacobian, self.diagonal = system.linearised(self._scaled)  # of J
 
     @property
@@ -77,7 +78,7 @@ class BiasOperator:
     def select(self, index: Tensor | slice) -> BiasOperator:
         """The operator of some of the rows."""
         part = object.__new__(type(self))
-        part._how, part._weight = self._how, self._weight
+        part._options, part._weight = self._options, self._weight
         part._set(self._rows, self.z[index], self.lam[index], self._slope[index])
         return part
 
@@ -92,17 +93,21 @@ class BiasOperator:
     def inverse(self, g: Tensor) -> Tensor:
         """K_inf g, row by row, by the library's own linear solve."""
         return ops.solve_adjoint(
-            self._scaled, g.contiguous(), self._strength, self._weight, self._rows.units, self._how
+            self._scaled,
+            g.contiguous(),
+            self._strength,
+            self._weight,
+            self._rows.units,
+            self._options.text,
         )[0]
 
     def dense_jacobian(self) -> Tensor:
         """J as matrices, (rows, units, units), for rows that are not long."""
         self._refuse_long_rows()
-        chosen = method.read(self._how)
-        if chosen.kernel != "window":  # every pair is coupled
+        if self._options.sums.name != "window":  # every pair is coupled
             x = self._scaled.unsqueeze(1) - self._scaled.unsqueeze(2)
             weight = 1 / self.units if self._weight is None else self._weight
-            beside = self._strength[:, None, None] * weight * chosen.sigma.derivative(x, 1)
+            beside = self._strength[:, None, None] * weight * self._options.sigma.derivative(x, 1)
             return beside + torch.diag_embed(1 - beside.sum(-1))  # rows of J sum to 1
         repeated = self.repeat(self.units)
         identity = torch.eye(self.units, dtype=self.z.dtype).repeat(self.rows, 1)

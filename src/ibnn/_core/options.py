@@ -1,0 +1,98 @@
+"""How to solve: every choice of a solve that is not a tensor, made and checked once."""
+
+import math
+from dataclasses import dataclass, field, fields
+from functools import lru_cache
+from typing import Any
+
+from ibnn import engine as engines
+from ibnn import sigma as sigmas
+from ibnn import solver as solvers
+from ibnn._core.solution import Monitor, monitors
+from ibnn.coupling import sums as pair_sums
+from ibnn.coupling.sums import PairSums
+from ibnn.sigma import Sigma
+from ibnn.solver import Solver
+
+ADJOINTS = ("implicit", "unrolled", "jfb")
+ON_FAILURE = ("raise", "warn", "ignore")
+
+
+@dataclass(frozen=True)
+class SolveOptions:
+    """What `ibnn.implicit_bias` was told beside its tensors, with its parts resolved.
+
+    An op of torch takes tensors, numbers and text only, so the options have a `text` that `read`
+    turns back into them: built-in parts in any process (an exported program), a user's own while
+    they are alive. A new option is a field here, and its use.
+    """
+
+    sums: PairSums
+    sigma: Sigma = sigmas.TANH
+    solver: Solver = solvers.NEWTON
+    adjoint: str = "implicit"
+    engine: str | None = None
+    atol: float | None = None
+    rtol: float | None = None
+    max_steps: int | None = None
+    on_failure: str = "warn"
+    monitor: int = 0  # the number of the layer's `Monitor`
+    text: str = field(init=False, compare=False, repr=False, default="")
+
+    def __post_init__(self) -> None:
+        if self.adjoint not in ADJOINTS:
+            raise ValueError(f"adjoint={self.adjoint!r} is not known; expected one of {ADJOINTS}")
+        if self.on_failure not in ON_FAILURE:
+            raise ValueError(
+                f"on_failure={self.on_failure!r} is not known; expected one of {ON_FAILURE}"
+            )
+        if self.engine is not None:
+            engines.check_name(self.engine)
+        for name, value in (("atol", self.atol), ("rtol", self.rtol)):
+            if value is not None and not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be a non-negative number, got {value!r}")
+        steps = self.max_steps
+        if steps is not None and (not isinstance(steps, int) or steps < 0):
+            raise ValueError(f"max_steps must be a non-negative int, got {steps!r}")
+        parts = (
+            f"sums={pair_sums.REGISTRY.key(self.sums)}",
+            f"sigma={sigmas.REGISTRY.key(self.sigma)}",
+            f"solver={solvers.key(self.solver)}",
+        )
+        numbers = [f"{name}={getattr(self, name)}" for name in _PLAIN]
+        object.__setattr__(self, "text", " ".join([*parts, *numbers]))
+
+    @property
+    def steps_allowed(self) -> int:
+        return self.solver.max_steps if self.max_steps is None else self.max_steps
+
+    @property
+    def watcher(self) -> Monitor | None:
+        """Where the solve leaves its record, while the layer it belongs to is alive."""
+        return monitors.get(self.monitor)
+
+
+# fields that are written as they are, and how each is read back
+_PLAIN = {
+    "adjoint": str,
+    "engine": str,
+    "atol": float,
+    "rtol": float,
+    "max_steps": int,
+    "on_failure": str,
+    "monitor": int,
+}
+assert {f.name for f in fields(SolveOptions)} == {*_PLAIN, "sums", "sigma", "solver", "text"}
+
+
+@lru_cache(maxsize=1024)
+def read(text: str) -> SolveOptions:
+    """The options with this `text`."""
+    values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(" "))
+    plain = {n: None if values[n] == "None" else kind(values[n]) for n, kind in _PLAIN.items()}
+    return SolveOptions(
+        sums=pair_sums.REGISTRY.lookup(values["sums"]),
+        sigma=sigmas.REGISTRY.lookup(values["sigma"]),
+        solver=solvers.lookup(values["solver"]),
+        **plain,
+    )

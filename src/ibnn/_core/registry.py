@@ -1,0 +1,67 @@
+"""Parts by name: built-in ones, those a user registered, and unnamed objects while they live."""
+
+from typing import Any, Generic, TypeVar
+from weakref import WeakValueDictionary
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """The parts of one kind (sigmas, solvers, pair sums, engines); each has a `name`.
+
+    An op can be given text only, so every part has a key: its name where it is registered, and
+    otherwise one under which it is found for as long as it is alive in this process.
+    """
+
+    def __init__(self, what: str, kind: type[T]) -> None:
+        self.what = what
+        self.kind = kind
+        self._named: dict[str, T] = {}
+        self._unnamed: WeakValueDictionary[str, Any] = WeakValueDictionary()
+
+    def register(self, part: T) -> T:
+        """Makes `part` known by its name, in place of one registered before."""
+        if not isinstance(part, self.kind):
+            raise TypeError(f"{self.what} must be a {self.kind.__name__}, got {part!r}")
+        self._named[self._name(part)] = part
+        return part
+
+    def names(self) -> list[str]:
+        return list(self._named)
+
+    def resolve(self, part: "str | T") -> T:
+        """The part meant by a name or an object."""
+        if isinstance(part, str):
+            if part in self._named:
+                return self._named[part]
+            raise ValueError(
+                f"{self.what}={part!r} is not known; expected one of {self.names()} "
+                f"or a {self.kind.__name__}"
+            )
+        if not isinstance(part, self.kind):
+            raise TypeError(f"{self.what} must be a name or a {self.kind.__name__}, got {part!r}")
+        return part
+
+    def key(self, part: T) -> str:
+        """A text without spaces under which `lookup` finds this part again."""
+        name = self._name(part)
+        if self._named.get(name) is part:
+            return name
+        key = f"{'_'.join(name.split())}@{id(part)}"
+        self._unnamed[key] = part
+        return key
+
+    def lookup(self, key: str) -> T:
+        """The part with this key; an unnamed one must still be alive in this process."""
+        found = self._named.get(key)
+        if found is None:
+            found = self._unnamed.get(key)
+        if found is None:
+            raise LookupError(
+                f"{self.what} {key!r} is not known in this process; expected one of {self.names()}"
+            )
+        return found
+
+    @staticmethod
+    def _name(part: Any) -> str:
+        return part.name

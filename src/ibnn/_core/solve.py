@@ -1,0 +1,69 @@
+"""One solve from tensors of any shape: into rows, through the solver or an engine, and back."""
+
+import torch
+from torch import Tensor
+
+from ibnn._core import adjoint, ops
+from ibnn._core.options import SolveOptions
+from ibnn._core.rows import Rows
+from ibnn._core.solution import report
+from ibnn.coupling import Coupling
+from ibnn.solver import Lite
+
+
+def solve_rows(
+    y: Tensor,
+    lam: float | Tensor,
+    slope: float | Tensor,
+    coupling: Coupling,
+    start: Tensor | None,
+    options: SolveOptions,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """z, and per row (flat): converged, residual, steps."""
+    rows = Rows(y, coupling)
+    weight = weight_for(rows, coupling, y)
+    begin = None
+    if start is not None:
+        if start.shape != y.shape:
+            raise ValueError(
+                f"start must have y's shape {tuple(y.shape)}, got {tuple(start.shape)}"
+            )
+        begin = rows.flatten(start.detach())
+    flat = rows.flatten(y)
+    lam_rows, slope_rows = rows.per_row("lam", lam), rows.per_row("slope", slope)
+    directly = options.adjoint == "unrolled" or isinstance(options.solver, Lite)
+    if directly and y.numel():
+        found = _solve_directly(flat, lam_rows, slope_rows, weight, begin, rows.units, options)
+    else:
+        kept = torch.is_grad_enabled()
+        z, _, *record = adjoint.implicit_solve(
+            flat, lam_rows, slope_rows, weight, begin, rows.units, options, kept
+        )
+        found = z, *record
+    z, converged, residual, steps = found
+    return rows.restore(z), converged, residual, steps
+
+
+def weight_for(rows: Rows, coupling: Coupling, y: Tensor) -> Tensor | None:
+    """The weights of the coupling for these rows, where y is."""
+    weight = coupling.checked_weight(rows.dtype, rows.units)
+    return None if weight is None else weight.to(y.device)
+
+
+def _solve_directly(y, lam, slope, weight, start, units, options):
+    """The solver's own steps, recorded by autograd."""
+    p = slope.unsqueeze(-1)
+
+    def pair_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
+        return adjoint.pair_sum(z, a, weight, order, units, options)
+
+    def linear_solve(z: Tensor, g: Tensor, strength: Tensor) -> Tensor:
+        return adjoint.linear_solve(z, g, strength, weight, units, options)[0]
+
+    system = ops.system(y * p, lam * slope, slope, weight, units, options, pair_sum, linear_solve)
+    begin = system.y if start is None else start * p
+    found = options.solver.find(system, begin, options.steps_allowed)
+    converged, worst = found.excess <= 1, found.residual / slope.detach()
+    if not options.solver.approximate:
+        report("implicit bias", ~converged, worst, options.on_failure, None)
+    return found.z / p, converged, worst, found.steps

@@ -1,0 +1,160 @@
+"""The sums over the weighted pairs of a row that everything is made of, in plain torch.
+
+`P_n(z, a)_i = sum_k w_ik a_k s_n(z_k - z_i)`, with s_n the n-th derivative of sigma (-1: its
+primitive) and `a` None for ones. Plain numbers in, plain numbers out: gradients are built from
+these sums in `ibnn._core.adjoint`. Rows are flat, `units` is the shape of a row before that, and z
+is in units where sigma has slope 1.
+"""
+
+from collections.abc import Sequence
+from math import prod
+
+import torch
+from torch import Tensor
+
+from ibnn._core.registry import Registry
+from ibnn.sigma import Sigma
+
+
+class PairSums:
+    """The sums of one kind of weights. Engines may serve them faster, by `name`."""
+
+    name: str
+
+    def pair_sum(
+        self,
+        z: Tensor,
+        a: Tensor | None,
+        weight: Tensor | None,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        """P_n(z, a)."""
+        raise NotImplementedError
+
+    def pair_outer(
+        self,
+        z: Tensor,
+        g: Tensor,
+        a: Tensor | None,
+        weight: Tensor,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        """The derivative of `sum(g * P_n(z, a))` by the weights; only `weight`'s shape is used."""
+        raise NotImplementedError
+
+    def transpose(self, weight: Tensor) -> Tensor:
+        """The weights of k -> i from those of i -> k (cotangents need not be symmetric)."""
+        raise NotImplementedError
+
+    def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        """A cheap bound on the largest eigenvalue of the Laplacian of w."""
+        raise NotImplementedError
+
+    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> "float | Tensor":
+        """w_ii as the sums count it; it cancels in the equation and appears in diagonals."""
+        raise NotImplementedError
+
+
+class UniformSums(PairSums):
+    """w = 1/D: nothing to store."""
+
+    name = "uniform"
+
+    def pair_sum(
+        self,
+        z: Tensor,
+        a: Tensor | None,
+        weight: Tensor | None,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        return _all_pairs(z, a, order, sigma, None)
+
+    def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        return 1.0
+
+    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> float:
+        return 1 / max(prod(units), 1)
+
+
+class MatrixSums(PairSums):
+    """w is a D x D matrix: O(D^2), for any coupling that has no sums of its own."""
+
+    name = "matrix"
+
+    def pair_sum(
+        self,
+        z: Tensor,
+        a: Tensor | None,
+        weight: Tensor | None,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        assert weight is not None
+        return _all_pairs(z, a, order, sigma, weight)
+
+    def pair_outer(
+        self,
+        z: Tensor,
+        g: Tensor,
+        a: Tensor | None,
+        weight: Tensor,
+        order: int,
+        sigma: Sigma,
+        units: Sequence[int],
+    ) -> Tensor:
+        result = z.new_zeros(weight.shape)
+        for r, i in _blocks(*z.shape):
+            values = sigma.derivative(z[r, None, :] - z[r, i, None], order) * g[r, i, None]
+            result[i] += (values if a is None else values * a[r, None, :]).sum(0)
+        return result
+
+    def transpose(self, weight: Tensor) -> Tensor:
+        return weight.T
+
+    def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        """Gershgorin."""
+        assert weight is not None
+        return 2 * float((weight.sum(1) - weight.diagonal()).amax())
+
+    def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> Tensor:
+        assert weight is not None
+        return weight.diagonal()
+
+
+REGISTRY: Registry[PairSums] = Registry("sums", PairSums)
+UNIFORM = REGISTRY.register(UniformSums())
+MATRIX = REGISTRY.register(MatrixSums())
+
+# Pairs worked on at once by blocked sums: 4 million floats are 16 MB, the size of a large cache.
+_PAIRS = 1 << 22
+
+
+def _all_pairs(
+    z: Tensor, a: Tensor | None, order: int, sigma: Sigma, weight: Tensor | None
+) -> Tensor:
+    """P_n by direct summation, a block at a time; weight None is 1/D."""
+    rows, units = z.shape
+    result = torch.empty_like(z)
+    for r, i in _blocks(rows, units):
+        values = sigma.derivative(z[r, None, :] - z[r, i, None], order)
+        if weight is not None:
+            values = values * weight[i]
+        result[r, i] = values.sum(-1) if a is None else (values @ a[r, :, None]).squeeze(-1)
+    return result if weight is not None else result.div_(max(units, 1))
+
+
+def _blocks(rows: int, units: int) -> list[tuple[slice, slice]]:
+    width = max(1, min(units, _PAIRS // max(units, 1)))
+    height = max(1, _PAIRS // max(units * width, 1))
+    return [
+        (slice(r, r + height), slice(i, i + width))
+        for r in range(0, rows, height)
+        for i in range(0, units, width)
+    ]

@@ -1,0 +1,98 @@
+"""What an engine is: fast sums and solves for some cases, and a reason where it declines."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from ibnn.coupling.sums import PairSums
+from ibnn.sigma import Sigma
+
+
+class EngineError(ValueError):
+    """The engine that was asked for cannot serve; the message says why."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is to be computed, as far as an engine must know to say whether it can.
+
+    `operation` is "solve", "adjoint" or "pair_sum"; `sums` are those of the coupling ("uniform",
+    "window", "matrix" by name); `units` is the shape of a row; `order` is that of a pair sum.
+    """
+
+    operation: str
+    sums: PairSums
+    sigma: Sigma
+    dtype: torch.dtype
+    device: str
+    rows: int
+    units: tuple[int, ...]
+    order: int = 0
+
+
+class RowSolutions(NamedTuple):
+    """z, and of each row the largest residual of slope * z, the steps, and whether it is solved."""
+
+    z: Tensor
+    residual: Tensor
+    steps: Tensor
+    solved: Tensor
+
+
+class AdjointSolutions(NamedTuple):
+    """v with J(z) v = g, and of each row |J v - g| / |g| and v . B(z)."""
+
+    v: Tensor
+    residual: Tensor
+    dot: Tensor
+
+
+class Engine:
+    """Serves some cases. Rows are independent: (rows, units) in, (rows, units) out.
+
+    `strength` is lam * slope of each row. z and y of `adjoint` and `pair_sum` are in units where
+    sigma has slope 1; those of `solve` are before the slope.
+    """
+
+    name: str
+
+    def declines(self, case: Case) -> str | None:
+        """Why this engine cannot serve, in a few words; None if it can."""
+        raise NotImplementedError
+
+    def solve(
+        self,
+        case: Case,
+        y: Tensor,
+        strength: Tensor,
+        slope: Tensor,
+        weight: Tensor | None,
+        atol: Tensor,
+        resolution: float,
+    ) -> RowSolutions:
+        """z such that slope * z solves the equation of slope * y, to atol (of slope * z), or to
+        the fraction `resolution` of its row's range, if that is less. Rows that are not finite
+        come back as NaN (residual inf), rows of strength 0 as they were."""
+        raise NotImplementedError
+
+    def adjoint(
+        self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
+    ) -> AdjointSolutions:
+        """v with J(z) v = g, J v = v + strength (P_1(z, v) - v P_1(z, 1))."""
+        raise NotImplementedError
+
+    def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
+        """P_n(z, a), n = case.order."""
+        raise NotImplementedError
+
+
+def case_of(
+    operation: str, rows: Tensor, sums: PairSums, sigma: Sigma, units: Sequence[int], order: int = 0
+) -> Case:
+    """The case of a computation on these rows."""
+    return Case(
+        operation, sums, sigma, rows.dtype, rows.device.type, len(rows), tuple(units), order
+    )

@@ -1,0 +1,59 @@
+"""What a layer may be told, made into what it computes with."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ibnn.coupling import Coupling, Uniform
+
+
+def resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None) -> Coupling:
+    """The coupling meant; names are for convolutions, which know their spatial dims."""
+    if isinstance(coupling, Coupling):
+        return coupling if spatial_dims is None else coupling.for_layer(spatial_dims)
+    if spatial_dims is None:
+        if coupling is None:
+            return Uniform(-1)
+        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
+    spatial = tuple(range(-spatial_dims, 0))
+    named = {
+        "space": spatial,
+        "channels": (-spatial_dims - 1,),
+        "layer": (-spatial_dims - 1, *spatial),
+    }
+    if coupling is None:
+        coupling = "space"
+    if coupling not in named:
+        raise ValueError(
+            f"coupling={coupling!r} is not known; expected one of {list(named)} or a coupling"
+        )
+    return Uniform(named[coupling])
+
+
+def number_or_channels(name: str, value: Any, channels: int | None, dtype: torch.dtype) -> Tensor:
+    """A number, or one per channel, as a tensor on the CPU."""
+    try:
+        tensor = torch.as_tensor(value, dtype=dtype, device="cpu").detach().clone()
+    except (TypeError, ValueError, RuntimeError):
+        raise TypeError(
+            f"{name} must be a number or one number per channel, got {value!r}"
+        ) from None
+    if not bool(tensor.isfinite().all()):
+        raise ValueError(f"{name} must be finite, got {value!r}")
+    if tensor.ndim == 0 or (tensor.ndim == 1 and channels in (None, len(tensor))):
+        return tensor
+    expected = "one number"
+    if channels != 1:
+        expected += " or one per channel" + (f" ({channels})" if channels else "")
+    raise ValueError(f"{name} has shape {tuple(tensor.shape)}; expected {expected}")
+
+
+def short(value: Tensor) -> str:
+    """A number or a range, for a repr."""
+    value = value.detach()
+    if value.is_meta:
+        return "?"
+    if value.ndim == 0:
+        return f"{float(value):.4g}"
+    return f"[{float(value.min()):.3g} .. {float(value.max()):.3g}]"
