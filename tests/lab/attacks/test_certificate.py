@@ -174,6 +174,7 @@ def assert_kept(seed: int, lam: float, norm: str, kind: str) -> None:
     assert (found > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore::ibnn.ThresholdWarning")
 def test_beyond_the_threshold_nothing_is_certified():
     model = Perceptron(5, 6, 3, "implicit", lam=0.2, learn_lam=False).eval()
     x = torch.rand(4, 5)

@@ -148,6 +148,7 @@ def test_the_number_of_added_parameters(kind, more):
     assert neuron_kind(kind).more_parameters == (kind == "squeeze-excite")
 
 
+@pytest.mark.filterwarnings("ignore::ibnn.ThresholdWarning")
 @pytest.mark.parametrize("kind", [*WITH_LAM, "implicit"])
 def test_a_learnt_lam_is_bounded_as_the_neurons(kind):
     def lams(**settings: object) -> list[float]:
@@ -160,6 +161,7 @@ def test_a_learnt_lam_is_bounded_as_the_neurons(kind):
     assert lams(learn_lam=False) == [0.5, 0.5]
 
 
+@pytest.mark.filterwarnings("ignore::ibnn.ThresholdWarning")
 @pytest.mark.parametrize("kind", [*WITH_LAM, "implicit"])
 def test_a_lam_beyond_its_bound_can_come_back(kind):
     def gradient(sign: float) -> float:

@@ -15,7 +15,7 @@ from ibnn._core.rows import Rows
 from ibnn.coupling import Coupling
 from ibnn.lab.theory_checks.check import DoesNotApply
 from ibnn.lab.theory_checks.numerics.operator import BiasOperator
-from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layer import ImplicitLayer
 from ibnn.sigma import Sigma
 
 DEFAULT_LAM = -0.2  # for checks that train networks of their own, where the network's lam is zero
@@ -82,7 +82,7 @@ def capture(network: nn.Module, standard: nn.Module, x: Tensor) -> list[LayerSta
     A layer that is called several times is seen at its last call. `standard` is the network
     without implicit bias, with layers of the same names.
     """
-    layers = {name: m for name, m in network.named_modules() if isinstance(m, BiasMixin)}
+    layers = {name: m for name, m in network.named_modules() if isinstance(m, ImplicitLayer)}
     if not layers:
         raise DoesNotApply("the network has no implicit layer; convert it first (--lam)")
     seen: dict[str, tuple[Tensor, Tensor]] = {}
@@ -100,7 +100,7 @@ def capture(network: nn.Module, standard: nn.Module, x: Tensor) -> list[LayerSta
     return [_state(name, layers[name], standard, *seen[name]) for name in layers if name in seen]
 
 
-def _state(name: str, layer: BiasMixin, standard: nn.Module, x: Tensor, z: Tensor) -> LayerState:
+def _state(name: str, layer: ImplicitLayer, standard: nn.Module, x: Tensor, z: Tensor) -> LayerState:
     affine = standard.get_submodule(name)
     lam, slope = layer.effective_lam.detach(), layer.effective_slope.detach()
     return LayerState(name, affine, x, affine(x), z, lam, slope, layer.coupling, layer.sigma)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ibnn import solver as solvers
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.training.ball import Norm
@@ -85,8 +84,7 @@ class Subject:
         copied = copy.deepcopy(self.model)
         for layer in implicit_layers(copied):
             for name, value in {"on_failure": "ignore", **settings}.items():
-                setattr(layer, name, solvers.resolve(value) if name == "solver" else value)
-            layer._write_methods()  # a layer reads its settings once
+                setattr(layer, name, value)
         return copied
 
     def exact(self) -> nn.Module:

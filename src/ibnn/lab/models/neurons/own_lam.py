@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ibnn.nn.bounds import keep_below
-from ibnn.nn.layer import SHARE_OF_THRESHOLD
+from ibnn.nn.bounds import FRACTION_OF_THRESHOLD, keep_below
 
 
 class OwnLam(nn.Module):
@@ -34,7 +33,9 @@ class OwnLam(nn.Module):
     @property
     def effective_lam(self) -> Tensor:
         """The lam that is used."""
-        return keep_below(self.lam, SHARE_OF_THRESHOLD / self.slope) if self.limited else self.lam
+        return (
+            keep_below(self.lam, FRACTION_OF_THRESHOLD / self.slope) if self.limited else self.lam
+        )
 
     @property
     def effective_slope(self) -> Tensor:

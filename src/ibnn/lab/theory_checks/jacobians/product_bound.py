@@ -14,7 +14,7 @@ import ibnn
 from ibnn import theory
 from ibnn.lab.models.chain import NotAChainError, chain
 from ibnn.lab.theory_checks.jacobians.norms import spectral_norms
-from ibnn.nn.layer import BiasMixin
+from ibnn.nn.layer import ImplicitLayer
 
 # layers whose derivative has norm 1 at most: nothing to multiply
 _NON_EXPANSIVE = (
@@ -46,8 +46,8 @@ def factors(network: nn.Module, x: Tensor, generator: torch.Generator) -> list[F
             scale = (module.running_var + module.eps).rsqrt()
             scale = scale if module.weight is None else scale * module.weight.detach().abs()
             found.append(Factor(name, float(scale.max())))
-        elif isinstance(module, (BiasMixin, *_AFFINE)):
-            affine = ibnn.standard(module) if isinstance(module, BiasMixin) else module
+        elif isinstance(module, (ImplicitLayer, *_AFFINE)):
+            affine = ibnn.standard(module) if isinstance(module, ImplicitLayer) else module
             at = torch.zeros_like(y)
             norm = spectral_norms(affine, at, generator=generator, steps=_STEPS).norms[0]
             found.append(Factor(name, float(norm), _lateral(module)))
@@ -71,7 +71,7 @@ def _picks_without_overlap(module: nn.Module) -> bool:
 
 
 def _lateral(module: nn.Module) -> float:
-    if not isinstance(module, BiasMixin):
+    if not isinstance(module, ImplicitLayer):
         return 1.0
     pairs = torch.broadcast_tensors(module.effective_lam, module.effective_slope)
     return max(
