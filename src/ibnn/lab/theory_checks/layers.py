@@ -100,7 +100,9 @@ def capture(network: nn.Module, standard: nn.Module, x: Tensor) -> list[LayerSta
     return [_state(name, layers[name], standard, *seen[name]) for name in layers if name in seen]
 
 
-def _state(name: str, layer: ImplicitLayer, standard: nn.Module, x: Tensor, z: Tensor) -> LayerState:
+def _state(
+    name: str, layer: ImplicitLayer, standard: nn.Module, x: Tensor, z: Tensor
+) -> LayerState:
     affine = standard.get_submodule(name)
     lam, slope = layer.effective_lam.detach(), layer.effective_slope.detach()
     return LayerState(name, affine, x, affine(x), z, lam, slope, layer.coupling, layer.sigma)
