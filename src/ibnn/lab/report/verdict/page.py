@@ -1,0 +1,110 @@
+"""The tables of `docs/verdict.md`, written between its markers; the text around them is not ours.
+
+A marker is `<!-- table: NAME -->` before a table and `<!-- end -->` after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from ibnn.lab.experiments.controls import claims as control_claims
+from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.controls.tables import accuracy_table
+from ibnn.lab.report.verdict.effects import claim_rows
+from ibnn.lab.report.verdict.source import DATASETS, Sources
+from ibnn.lab.results import Claim
+
+_MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+_NAMES = {"fashion-mnist": "Fashion-MNIST", "svhn-resplit": "SVHN re-split", "cifar10": "CIFAR-10"}
+
+
+def refresh(page: str, results: Path) -> str:
+    """The page with every marked table made again from the CSV files.
+
+    Raises:
+        ValueError: a marker names a table that does not exist.
+    """
+    sources = Sources(results)
+
+    def table(match: re.Match[str]) -> str:
+        name = match[2]
+        if name not in TABLES:
+            raise ValueError(f"table is {name!r}, expected one of {', '.join(TABLES)}")
+        return f"{match[1]}\n{TABLES[name](sources)}\n\n{match[4]}"
+
+    return _MARKED.sub(table, page)
+
+
+def claims_table(sources: Sources) -> str:
+    """Claim by claim, dataset by dataset."""
+    return markdown(
+        ["the implicit-bias network is / does", *(_NAMES[name] for name in DATASETS)],
+        claim_rows(sources, DATASETS),
+    )
+
+
+def controls_table(sources: Sources) -> str:
+    """What the controls say, for every dataset that has them."""
+    rows = []
+    for experiment in ("controls", "controls-torch", "controls-tuned"):
+        for dataset in DATASETS:
+            source = sources.get(experiment, dataset)
+            if source is None:
+                continue
+            records = Records(Record.from_row(row) for row in source.rows)
+            where = f"{_NAMES[dataset]}, {experiment}"
+            rows += [[where, *_cells(claim)] for claim in control_answers(experiment, records)]
+    columns = ["where", "question", "answer", "numbers"]
+    return markdown(columns, rows) if rows else "No run of the controls has finished."
+
+
+def control_answers(experiment: str, records: Records) -> list[Claim]:
+    """The claims of a set of records: robustness only where networks were attacked."""
+    found = control_claims.accuracy_claims(records)[:2]
+    if experiment == "controls":
+        found += control_claims.robust_claims(records)
+    return found
+
+
+def arms_table(sources: Sources) -> str:
+    """Every arm, dataset by dataset."""
+    parts = []
+    for dataset in DATASETS:
+        source = sources.get("controls", dataset)
+        if source is not None:
+            table = accuracy_table(Records(Record.from_row(row) for row in source.rows))
+            parts.append(f"**{_NAMES[dataset]}**\n\n{markdown(table.columns, table.rows)}")
+    return "\n\n".join(parts) or "No run of the controls has finished."
+
+
+def sources_table(sources: Sources) -> str:
+    """Where each number comes from: the file, how much was trained, the command."""
+    rows = [
+        [
+            f"[{source.folder}](results/{source.folder}/README.md)",
+            source.scope,
+            f"`ibnn run {source.experiment} --dataset {source.dataset}`",
+        ]
+        for source in sources.all()
+    ]
+    return markdown(["file", "trained", "command"], rows)
+
+
+TABLES: dict[str, Callable[[Sources], str]] = {
+    "claims": claims_table,
+    "controls": controls_table,
+    "arms": arms_table,
+    "sources": sources_table,
+}
+
+
+def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table of Markdown."""
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _cells(claim: Claim) -> list[str]:
+    return [claim.paper, f"**{claim.agrees}**", claim.measured]

@@ -1,0 +1,80 @@
+"""The verdict's tables come from the committed CSV files, and turn when the numbers do."""
+
+import csv
+import shutil
+from pathlib import Path
+
+import pytest
+
+from ibnn.lab.report.verdict.effects import EFFECTS, epochs_saved
+from ibnn.lab.report.verdict.page import TABLES, refresh
+from ibnn.lab.report.verdict.source import Sources
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+def test_the_page_is_what_the_committed_files_give():
+    page = (DOCS / "verdict.md").read_text()
+    for name in TABLES:
+        assert f"<!-- table: {name} -->" in page
+    assert refresh(page, DOCS / "results") == page
+
+
+def test_making_the_tables_twice_changes_nothing():
+    once = refresh((DOCS / "verdict.md").read_text(), DOCS / "results")
+    assert refresh(once, DOCS / "results") == once
+
+
+def turned(source: Path, target: Path) -> None:
+    """A copy of a CSV with the two neurons exchanged."""
+    with source.open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        row["neuron"] = {"standard": "implicit", "implicit": "standard"}[row["neuron"]]
+    with target.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def test_a_claim_turns_when_the_networks_are_exchanged(tmp_path):
+    name = "learning-speed-svhn-resplit"
+    shutil.copytree(DOCS / "results" / name, tmp_path / name)
+    effect = EFFECTS[0]
+    before = effect.cell(Sources(tmp_path).get("learning-speed", "svhn-resplit"))
+    assert before.startswith("**yes**: +")
+    turned(DOCS / "results" / name / "learning-speed.csv", tmp_path / name / "learning-speed.csv")
+    after = effect.cell(Sources(tmp_path).get("learning-speed", "svhn-resplit"))
+    assert after.startswith("**no**: -")
+
+
+def test_what_was_not_run_is_said(tmp_path):
+    assert {
+        effect.cell(Sources(tmp_path).get(effect.experiment, "cifar10")) for effect in EFFECTS
+    } == {"not run"}
+    page = "<!-- table: controls -->\n<!-- end -->"
+    assert "No run of the controls has finished." in refresh(page, tmp_path)
+
+
+def test_an_unknown_table_is_an_error(tmp_path):
+    with pytest.raises(ValueError, match="table is 'weather', expected one of claims"):
+        refresh("<!-- table: weather -->\n<!-- end -->", tmp_path)
+
+
+def test_epochs_saved_by_hand():
+    curves = {"standard": (0.2, 0.4, 0.6), "implicit": (0.4, 0.6, 0.8)}
+    rows = [
+        {"neuron": neuron, "seed": str(seed), "epoch": str(epoch + 1), "running_mean": str(value)}
+        for neuron, curve in curves.items()
+        for seed in (0, 1)
+        for epoch, value in enumerate(curve)
+    ]
+    # 0.6, the standard best, in epoch 3 and in epoch 2
+    assert epochs_saved(rows).mean == pytest.approx(1.0)
+
+
+def test_how_much_was_trained_is_read_off_the_runs():
+    scope = Sources(DOCS / "results").get("pgd", "fashion-mnist").scope
+    # pgd lists no epochs: they come from the file of another experiment with the same runs
+    assert "epochs" in scope
+    assert "images" in scope
