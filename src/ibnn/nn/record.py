@@ -62,8 +62,9 @@ class _MissingLam(str):
     """The missing key "lam", with a hint where torch writes it into an error message."""
 
     def __format__(self, spec: str) -> str:
+        key = str.__str__(self)
         why = "checkpoints of standard layers lack it: load them with strict=False"
-        return f'{self}" ({why}, or before ibnn.convert), i.e. "{str(self)!s}'
+        return f'{key}" ({why}, or before ibnn.convert), i.e. "{key}'
 
 
 def explained(missing: list[str], prefix: str) -> list[str]:

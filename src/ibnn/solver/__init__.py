@@ -5,7 +5,7 @@ import json
 
 from ibnn._core.registry import Registry
 from ibnn.solver.anderson import Anderson
-from ibnn.solver.base import Found, Solver
+from ibnn.solver.base import Found, Iteration, Solver
 from ibnn.solver.broyden import Broyden
 from ibnn.solver.gradient import Gradient
 from ibnn.solver.lite import Lite
@@ -17,6 +17,7 @@ __all__ = [
     "Broyden",
     "Found",
     "Gradient",
+    "Iteration",
     "Lite",
     "Newton",
     "Picard",

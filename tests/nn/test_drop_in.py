@@ -1,0 +1,285 @@
+"""Layers in everyday code: what works after nn.Conv2d and nn.Linear works after ours."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from torch import nn
+from torch.func import hessian, jacfwd, jacrev, jvp
+
+import ibnn
+
+LAMS = pytest.mark.parametrize("lam", [-0.3, 0.0, 0.06])
+
+
+def conv_net(lam: float, activation: nn.Module) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(ibnn.Conv2d(2, 3, 3, lam=lam), activation, ibnn.Conv2d(3, 2, 3, lam=lam))
+
+
+class TestInPlace:
+    @LAMS
+    def test_a_relu_in_place_has_the_gradients_of_one_that_copies(self, lam):
+        x = torch.randn(4, 2, 9, 9, generator=torch.Generator().manual_seed(1))
+        gradients = []
+        for inplace in (False, True):
+            model = conv_net(lam, nn.ReLU(inplace=inplace))
+            model(x).square().sum().backward()
+            gradients.append([p.grad for p in model.parameters()])
+        torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=0)
+
+    @LAMS
+    def test_a_residual_connection_added_in_place(self, lam):
+        layer = ibnn.Linear(6, 6, lam=lam, learn_slope=True)
+        x = torch.randn(5, 6)
+        gradients = []
+        for add in (lambda out: out + x, lambda out: out.add_(x)):
+            layer.zero_grad()
+            add(layer(x)).pow(3).sum().backward()
+            gradients.append([p.grad.clone() for p in layer.parameters()])
+        torch.testing.assert_close(gradients[0], gradients[1], rtol=0, atol=0)
+
+    def test_second_derivatives_survive_it_too(self):
+        y = torch.randn(2, 5, dtype=torch.float64, requires_grad=True)
+        lam = torch.tensor(-0.2, dtype=torch.float64, requires_grad=True)
+        slope = torch.tensor(8.0, dtype=torch.float64, requires_grad=True)
+
+        def function(y, lam, slope):
+            return ibnn.implicit_bias(y, lam, slope).mul_(2.0)
+
+        torch.autograd.gradcheck(function, (y, lam, slope))
+        torch.autograd.gradgradcheck(function, (y, lam, slope))
+
+
+# torch's own forward mode still uses TorchScript
+@pytest.mark.filterwarnings("ignore:`torch.jit.script:DeprecationWarning")
+class TestForwardMode:
+    @pytest.mark.parametrize(
+        "coupling", [ibnn.Uniform(-1), ibnn.Window(3), ibnn.Dense(units=5)], ids=str
+    )
+    @pytest.mark.parametrize("lam", [-0.3, 0.04])
+    def test_forward_and_reverse_agree(self, coupling, lam):
+        y = torch.randn(5, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+
+        def function(y, lam, slope):
+            return ibnn.implicit_bias(y, lam, slope, coupling=coupling).pow(3)
+
+        point = (y, torch.tensor(lam).double(), torch.tensor(7.0).double())
+        arguments = (0, 1, 2)
+        forward, reverse = (take(function, arguments)(*point) for take in (jacfwd, jacrev))
+        # solved to 1e-12, differentiated to 1e-8
+        torch.testing.assert_close(forward, reverse, rtol=1e-8, atol=1e-9)
+
+    def test_a_hessian_is_that_of_two_reverse_passes(self):
+        y = torch.randn(4, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+        weights = torch.rand(4, 4, dtype=torch.float64)
+
+        coupling = ibnn.Dense(torch.rand(4, 4, dtype=torch.float64), learnable=True)
+        bias = ibnn.ImplicitBias(-0.2, 5.0, coupling=coupling, dtype=torch.float64)
+
+        def function(y, weight):
+            call = torch.func.functional_call
+            return call(bias, {"coupling.raw": weight}, (y,)).pow(3).sum()
+
+        for argument in (0, 1):
+            expected = jacrev(jacrev(function, argument), argument)(y, weights)
+            found = hessian(function, argument)(y, weights)
+            torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-8)
+
+    def test_a_layer_with_learnt_lam_has_tangents(self):
+        layer = ibnn.Linear(3, 4, lam=0.05, dtype=torch.float64)
+        x, dx = torch.randn(2, 2, 3, dtype=torch.float64)
+        _, tangent = jvp(layer, (x,), (dx,))
+        step = 1e-6
+        difference = (layer(x + step * dx) - layer(x - step * dx)) / (2 * step)
+        torch.testing.assert_close(tangent, difference, rtol=1e-6, atol=1e-8)
+
+    def test_without_gradients_too(self):
+        with torch.no_grad():
+            _, tangent = jvp(
+                lambda y: ibnn.implicit_bias(y, -0.1), (torch.ones(3),), (torch.ones(3),)
+            )
+        torch.testing.assert_close(tangent, torch.ones(3))
+
+
+class TestState:
+    def test_a_coupling_set_later_is_the_one_that_computes(self):
+        layer = ibnn.Conv2d(1, 2, 3, lam=-0.3)
+        x = torch.randn(2, 1, 8, 8)
+        layer.coupling = ibnn.Window(3)
+        fresh = ibnn.Conv2d(1, 2, 3, lam=-0.3, coupling=ibnn.Window(3))
+        fresh.load_state_dict(layer.state_dict())
+        torch.testing.assert_close(layer(x), fresh(x), rtol=0, atol=0)
+        layer.coupling = "channels"
+        assert "coupling=channels" in repr(layer)
+        assert layer(x).shape == (2, 2, 6, 6)
+        with pytest.raises(ValueError, match="coupling='nearby' is not known"):
+            layer.coupling = "nearby"
+        assert layer.coupling.dims == (-3,)
+
+    def test_a_coupling_across_channels_refuses_a_lam_per_channel(self):
+        layer = ibnn.Conv2d(1, 2, 3, lam=[-0.3, 0.0])
+        with pytest.raises(ValueError, match="joins channels, which needs one lam"):
+            layer.coupling = "layer"
+
+    def test_the_default_device_is_respected(self):
+        with torch.device("meta"):
+            layer = ibnn.Conv2d(1, 2, 3, lam=-0.1)
+        assert layer.lam.is_meta
+        assert layer.slope.is_meta
+        assert "lam=?" in repr(layer)
+
+    @pytest.mark.parametrize("assign", [False, True])
+    def test_a_layer_made_on_the_meta_device_is_whole_after_loading(self, assign):
+        saved = ibnn.Conv2d(1, 2, 3, lam=-0.25, slope=3.0)
+        layer = ibnn.Conv2d(1, 2, 3, slope=3.0, device="meta")
+        if not assign:
+            layer = layer.to_empty(device="cpu")
+        layer.load_state_dict(saved.state_dict(), assign=assign)
+        x = torch.randn(1, 1, 6, 6)
+        torch.testing.assert_close(layer(x), saved(x), rtol=0, atol=0)
+
+    @pytest.mark.parametrize(
+        ("other", "said"),
+        [
+            ({"slope": 10.0}, "was saved with slope=3.0, but has slope=10.0"),
+            ({"slope": 3.0, "sigma": "erf"}, "sigma=tanh, but has sigma=erf"),
+            ({"slope": 3.0, "coupling": "channels"}, "coupling="),
+            ({"slope": 3.0, "coupling": ibnn.Window(3)}, "coupling="),
+        ],
+    )
+    def test_another_layers_checkpoint_is_refused_by_what_differs(self, other, said):
+        state = ibnn.Conv2d(1, 2, 3, slope=3.0).state_dict()
+        with pytest.raises(RuntimeError, match=said):
+            ibnn.Conv2d(1, 2, 3, **other).load_state_dict(state)
+
+    def test_checkpoints_without_the_record_load(self):
+        state = ibnn.Conv2d(1, 2, 3, slope=3.0).state_dict()
+        del state["implicit_bias"]
+        ibnn.Conv2d(1, 2, 3).load_state_dict(state)
+
+    def test_a_damaged_record_is_named(self):
+        state = ibnn.Linear(2, 2).state_dict()
+        state["implicit_bias"] = state["implicit_bias"][:5]
+        with pytest.raises(RuntimeError, match="cannot be read"):
+            ibnn.Linear(2, 2).load_state_dict(state)
+
+    def test_a_standard_checkpoint_says_how_it_is_loaded(self):
+        model = nn.Sequential(ibnn.Conv2d(1, 2, 3))
+        state = nn.Sequential(nn.Conv2d(1, 2, 3)).state_dict()
+        with pytest.raises(RuntimeError, match=r'"0\.lam" .*strict=False'):
+            model.load_state_dict(state)
+        assert model.load_state_dict(state, strict=False).missing_keys == ["0.lam"]
+
+    def test_the_record_is_a_tensor_that_any_format_holds(self):
+        record = ibnn.Conv2d(1, 2, 3, coupling=ibnn.Window(3, "gaussian")).state_dict()
+        assert record["implicit_bias"].dtype == torch.uint8
+        assert b'"std"' in bytes(record["implicit_bias"].tolist())
+
+
+class TestLayouts:
+    @pytest.mark.parametrize("coupling", ["space", "channels", "layer"])
+    def test_channels_last_stays_channels_last(self, coupling):
+        layer = ibnn.Conv2d(3, 4, 3, lam=-0.2, coupling=coupling)
+        x = torch.randn(2, 3, 8, 8)
+        expected = layer(x)
+        assert expected.is_contiguous()
+        last = layer.to(memory_format=torch.channels_last)(x.to(memory_format=torch.channels_last))
+        assert last.is_contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(last, expected, rtol=1e-5, atol=1e-5)
+
+    def test_channels_last_in_three_dims(self):
+        y = torch.randn(1, 2, 5, 5, 5).to(memory_format=torch.channels_last_3d)
+        z = ibnn.implicit_bias(y, -0.2, coupling=ibnn.Uniform((-3, -2, -1)))
+        assert z.is_contiguous(memory_format=torch.channels_last_3d)
+
+
+class TestOtherPartsOfTorch:
+    def test_a_batch_norm_is_not_fused_into_it(self):
+        conv, norm = ibnn.Conv2d(1, 2, 3, lam=-0.2).eval(), nn.BatchNorm2d(2).eval()
+        with pytest.raises(RuntimeError, match="cannot be fused into a layer with an implicit"):
+            nn.utils.fusion.fuse_conv_bn_eval(conv, norm)
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_torchscript_says_what_to_use_instead(self):
+        model = nn.Sequential(ibnn.Conv2d(1, 2, 3), nn.ReLU())
+        with pytest.raises(RuntimeError, match=r"torch\.jit\.script cannot compile Conv2d"):
+            torch.jit.script(model)
+        with pytest.raises(RuntimeError, match=r"torch\.jit\.trace, .* cannot record an implicit"):
+            torch.jit.trace(model, torch.randn(1, 1, 6, 6))
+
+    def test_fx_records_a_layer_as_one_call(self):
+        model = nn.Sequential(ibnn.Conv2d(1, 2, 3, lam=-0.2), nn.ReLU(), nn.Flatten())
+        model.append(ibnn.Linear(32, 4, lam=-0.2))
+        model.append(ibnn.ImplicitBias(-0.1))
+        traced = torch.fx.symbolic_trace(model)
+        calls = [node.target for node in traced.graph.nodes if node.op == "call_module"]
+        assert calls == ["0", "1", "2", "3", "4"]
+        x = torch.randn(2, 1, 6, 6)
+        torch.testing.assert_close(traced(x), model(x), rtol=0, atol=0)
+
+
+class TestLamOneCanTrust:
+    def test_a_sign_can_be_kept(self):
+        layer = ibnn.Linear(4, 6, lam=-0.1, bounded=(-1.0, 0.0))
+        optimizer = torch.optim.SGD([layer.lam], lr=1.0)
+        x = torch.randn(8, 4)
+        for _ in range(30):
+            optimizer.zero_grad()
+            (-layer(x).var(-1).sum()).backward()  # more spread wants a larger lam
+            optimizer.step()
+        assert layer.effective_lam.item() == 0.0
+        with torch.no_grad():
+            layer.lam.fill_(-3.0)
+        assert layer.effective_lam.item() == -1.0
+        assert "lam=-3 acting as -1 (learnt), bounded=(-1.0, 0.0)" in repr(layer)
+
+    def test_a_bound_above_the_threshold_is_cut(self):
+        with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 acts as 0\.095"):
+            layer = ibnn.Linear(4, 6, lam=0.5, bounded=(0.0, 0.9))
+        assert layer.effective_lam.item() == pytest.approx(0.095)
+
+    @pytest.mark.parametrize("bounded", [(0.1, -0.1), (1.0,), "yes", None])
+    def test_bounds_are_checked(self, bounded):
+        with pytest.raises(ValueError, match="bounded must be True, False or"):
+            ibnn.Linear(2, 2, bounded=bounded)
+
+    def test_a_fixed_lam_must_lie_within(self):
+        with pytest.raises(ValueError, match="outside of bounded"):
+            ibnn.Linear(2, 2, lam=0.05, learn_lam=False, bounded=(-1.0, 0.0))
+
+    def test_converting_above_the_threshold_warns(self):
+        with pytest.warns(ibnn.ThresholdWarning, match=r"lam=5 is above the threshold 0\.1"):
+            ibnn.convert(nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)), lam=5.0)
+
+
+class TestWarningsThatHelp:
+    def hopeless(self) -> nn.Module:
+        model = nn.Sequential()
+        layer = ibnn.Linear(4, 6, lam=-2.0, solver="picard", max_steps=2)
+        model.add_module("features", nn.Sequential(nn.Tanh(), layer))
+        return model
+
+    def test_a_warning_names_the_layer_and_the_users_own_line(self):
+        model = self.hopeless()
+        with pytest.warns(ibnn.ConvergenceWarning) as caught:
+            model(torch.randn(3, 4))
+        assert "layer 'features.1' (Linear): 3 of 3 rows did not converge" in str(caught[0].message)
+        assert caught[0].filename == __file__
+
+    def test_an_error_names_it_too(self):
+        model = self.hopeless()
+        model.features[1].on_failure = "raise"
+        with pytest.raises(ibnn.ConvergenceError, match=r"layer 'features\.1' \(Linear\)"):
+            model(torch.randn(3, 4))
+
+    def test_a_layer_warns_once_and_its_copy_once_more(self):
+        model = self.hopeless()
+        with pytest.warns(ibnn.ConvergenceWarning):
+            model(torch.randn(3, 4))
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            model(torch.randn(3, 4))
+        with pytest.warns(ibnn.ConvergenceWarning):
+            copy.deepcopy(model)(torch.randn(3, 4))

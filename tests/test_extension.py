@@ -1,0 +1,204 @@
+"""Parts of a user's own, added from outside the package: a sigma, a coupling, a solver, an engine."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+
+import ibnn
+from ibnn import engine, sigma, solver
+from ibnn.coupling import PairSums
+from ibnn.coupling.sums import MatrixSums
+from tests import oracle
+
+
+class Softsign(ibnn.Sigma):
+    name = "softsign"
+
+    def value(self, x):
+        return x / (1 + x.abs())
+
+    def primitive(self, x):
+        return x.abs() - torch.log1p(x.abs())
+
+
+class Ring(ibnn.Coupling):
+    """Every unit listens to its two neighbors on a ring."""
+
+    def weight(self, dtype=None, units=None):
+        here = torch.eye(units[0], dtype=dtype)
+        return (here.roll(1, 0) + here.roll(-1, 0)) / 2
+
+
+class RingSums(PairSums):
+    """The same in O(D), for tests of a coupling with sums of its own."""
+
+    name = "ring"
+
+    def pair_sum(self, z, a, weight, order, sigma, units):
+        total = torch.zeros_like(z)
+        for shift in (-1, 1):
+            values = sigma.derivative(z.roll(shift, -1) - z, order) / 2
+            total += values if a is None else values * a.roll(shift, -1)
+        return total
+
+    def eigenvalue_bound(self, weight):
+        return 2.0
+
+    def self_weight(self, weight, units):
+        return 0.0
+
+
+class FastRing(Ring):
+    sums = RingSums()
+
+    def weight(self, dtype=None, units=None):
+        return None
+
+
+@dataclass(frozen=True)
+class Damped(solver.Iteration):
+    """Half a step of Picard's iteration at a time."""
+
+    name: ClassVar[str] = "damped"
+    max_steps: ClassVar[int] = 300
+
+    def step(self, system, z, residual, state):
+        return z - residual / 2, None, state
+
+
+class Counting(engine.Engine):
+    """Counts what it is asked, and leaves the work to the portable engine."""
+
+    name = "counting"
+
+    def __init__(self):
+        self.served, self._by = [], engine.engines()["portable"]
+
+    def declines(self, case):
+        return self._by.declines(case) if case.dtype == torch.float64 else "it is for float64"
+
+    def solve(self, case, *arguments):
+        self.served.append(case.operation)
+        return self._by.solve(case, *arguments)
+
+    def adjoint(self, case, *arguments):
+        self.served.append(case.operation)
+        return self._by.adjoint(case, *arguments)
+
+    def pair_sum(self, case, *arguments):
+        self.served.append(case.operation)
+        return self._by.pair_sum(case, *arguments)
+
+
+@pytest.fixture
+def y() -> torch.Tensor:
+    return torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) / 5
+
+
+@pytest.fixture(autouse=True)
+def known_as_before(monkeypatch):
+    """What a test registers is forgotten after it."""
+    for registry in (sigma.REGISTRY, solver.REGISTRY, engine._REGISTRY):
+        monkeypatch.setattr(registry, "_named", dict(registry._named))
+
+
+def gradient_is_right(function, y) -> bool:
+    return torch.autograd.gradcheck(function, y.clone().requires_grad_())
+
+
+def test_a_sigma_of_ones_own(y):
+    z = ibnn.implicit_bias(y, -0.3, sigma=Softsign())
+    assert ibnn.residual(z, y, -0.3, sigma=Softsign()).abs().max() < 1e-11
+    assert gradient_is_right(lambda y: ibnn.implicit_bias(y, -0.3, sigma=Softsign()), y)
+
+
+def test_a_registered_sigma_goes_by_its_name(y):
+    sigma.register(Softsign())
+    named = ibnn.ImplicitBias(-0.3, sigma="softsign", learn_lam=False, dtype=torch.float64)(y)
+    torch.testing.assert_close(named, ibnn.implicit_bias(y, -0.3, sigma=Softsign()))
+
+
+@pytest.mark.parametrize("ring", [Ring, FastRing])
+@pytest.mark.parametrize("lam", [-0.3, 0.04])
+def test_a_coupling_of_ones_own(ring, lam, y):
+    weight = Ring().weight(torch.float64, (7,)).numpy()
+    z = ibnn.implicit_bias(y, lam, coupling=ring(), on_failure="raise")
+    for row, target in zip(z, y, strict=True):
+        expected = oracle.solve_row(target.numpy(), lam, 10.0, weights=weight)
+        torch.testing.assert_close(row, torch.from_numpy(expected), rtol=0, atol=1e-10)
+    assert gradient_is_right(lambda y: ibnn.implicit_bias(y, lam, coupling=ring()), y)
+
+
+def test_a_coupling_of_ones_own_inside_a_layer(y):
+    layer = ibnn.Linear(7, 5, coupling=Ring(), lam=0.02, dtype=torch.float64)
+    assert layer.effective_lam.item() == pytest.approx(0.02)
+    layer(y).square().sum().backward()
+    assert layer.lam.grad != 0
+    again = ibnn.Linear(7, 5, coupling=Ring(), dtype=torch.float64)
+    again.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(again(y), layer(y), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        (torch.ones(3, 3) / 3, r"has shape \(3, 3\); expected \(7, 7\)"),
+        (-torch.eye(7), "non-negative"),
+        (torch.ones(7, 7).triu() / 7, "symmetric"),
+        (torch.ones(7, 7), "sums to 7; expected at most 1"),
+    ],
+)
+def test_weights_the_theory_does_not_allow_are_refused(matrix, said, y):
+    class Wrong(ibnn.Coupling):
+        def weight(self, dtype=None, units=None):
+            return matrix.to(dtype)
+
+    with pytest.raises(ValueError, match=said):
+        ibnn.implicit_bias(y, -0.1, coupling=Wrong())
+
+
+def test_sums_of_ones_own_may_start_from_those_over_all_pairs(y):
+    class Doubled(MatrixSums):
+        name = "doubled"
+
+        def pair_sum(self, z, a, weight, order, sigma, units):
+            return 2 * super().pair_sum(z, a, weight, order, sigma, units)
+
+    class Both(Ring):
+        sums = Doubled()
+
+    expected = ibnn.implicit_bias(y, -0.2, coupling=Ring())
+    torch.testing.assert_close(ibnn.implicit_bias(y, -0.1, coupling=Both()), expected)
+
+
+def test_a_solver_of_ones_own(y):
+    expected = ibnn.implicit_bias(y, -0.05)
+    torch.testing.assert_close(ibnn.implicit_bias(y, -0.05, solver=Damped()), expected)
+    solver.register(Damped())
+    torch.testing.assert_close(ibnn.implicit_bias(y, -0.05, solver="damped"), expected)
+
+
+def test_an_engine_of_ones_own(y, monkeypatch):
+    counting = engine.register(Counting())
+    y.requires_grad_()
+    ibnn.implicit_bias(y, -0.1).sum().backward()
+    assert counting.served == []  # it is asked after those that were known before
+    ibnn.implicit_bias(y, -0.1, engine="counting").sum().backward()
+    assert counting.served == ["solve", "adjoint"]
+    monkeypatch.setenv("IBNN_ENGINE", "counting")
+    ibnn.ImplicitBias(-0.1, dtype=torch.float64)(y)
+    assert counting.served == ["solve", "adjoint", "solve"]
+    with pytest.raises(engine.EngineError, match="'counting' cannot serve here: it is for float64"):
+        ibnn.implicit_bias(y.float(), -0.1)
+
+
+def test_an_unknown_engine_is_named(y):
+    with pytest.raises(ValueError, match="engine='warp' is not known; expected one of"):
+        ibnn.implicit_bias(y, -0.1, engine="warp")
+
+
+def test_a_demanded_engine_leaves_couplings_it_cannot_solve_to_the_solver(y):
+    z = ibnn.implicit_bias(y, -0.2, coupling=ibnn.Window(3), engine="portable")
+    torch.testing.assert_close(z, ibnn.implicit_bias(y, -0.2, coupling=ibnn.Window(3)))
