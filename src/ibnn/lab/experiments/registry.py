@@ -17,6 +17,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "pgd": ("robustness.pgd:PgdCurves", "robust accuracy under PGD, white box and transfer"),
     "pixle": ("robustness.pixle:PixleBars", "robust accuracy under Pixle, a black-box attack"),
     "memorization": ("accuracy.memorization:Memorization", "accuracy against wrong labels"),
+    "overfitting": ("overfitting.experiment:Overfitting", "wrong labels learnt by heart"),
     "transfer": ("transfer.experiment:Transfer", "trained standard networks, converted"),
     "controls": ("controls.experiment:Controls", "other maps in place of the implicit solve"),
     "controls-torch": ("controls.torch_initialization:ControlsTorch", "the same, torch's start"),

@@ -1,0 +1,1 @@
+"""Memorization where there is something to memorize: few images, many epochs, wrong labels."""
