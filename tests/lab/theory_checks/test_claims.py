@@ -213,7 +213,7 @@ def test_bending_is_told_as_it_was_measured(bending, told):
     (line,) = expressivity.about_maps(maps)
     assert line.count(f"bends at {told} of the points") == 2
     drawn = expressivity_figures.draw_slices(maps)
-    assert drawn.axes[2].get_title() == f"implicit: bends at {told}"
+    assert drawn.axes[2].get_title() == f"implicit: bends at {told} of points"
     assert "no linear regions" in expressivity.about_maps(maps_of(bending, cells=False))[0]
 
 

@@ -74,7 +74,7 @@ def _draw_errors(axes: Axes, found: Sequence[Approximation]) -> None:
 
 def draw_slices(maps: Maps) -> Figure:
     """Both networks on the plane, and where the implicit one bends."""
-    figure, panels = style.figure(3, width=9.6, height=3.6)
+    figure, panels = style.figure(3, width=9.6, height=3.2)
     colors = {"standard": style.STANDARD, "implicit": style.IMPLICIT}
     for axes, (name, seen) in zip(panels, maps.slices.items(), strict=False):
         _draw_map(axes, seen, maps.label, colors[name])
@@ -86,7 +86,7 @@ def draw_slices(maps: Maps) -> Figure:
         np.minimum(bends, most), origin="lower", extent=(-EDGE, EDGE, -EDGE, EDGE), cmap="Greens",
         vmin=0, vmax=most, interpolation="bilinear",
     )  # fmt: skip
-    panels[2].set_title(f"implicit: bends at {percent_short(float((bends > 0).mean()))}")
+    panels[2].set_title(f"implicit: bends at {percent_short(float((bends > 0).mean()))} of points")
     bar = figure.colorbar(shown, ax=panels[2], shrink=0.85, pad=0.02, extend="max")
     bar.outline.set_visible(False)  # type: ignore[operator]
     bar.set_label("|second derivative| / |first|", fontsize=8)

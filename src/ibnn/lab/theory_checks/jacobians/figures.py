@@ -105,9 +105,9 @@ def draw_norms(standard: dict[str, Tensor], implicit: dict[str, Tensor]) -> Figu
                 label=f"{label}, median {middle:.3g}",
             )
             axes.axvline(middle, ymax=0.78, color=color, linewidth=1.5)  # below the legend
-        axes.set_xlabel(f"{name} norm of the Jacobian")
+        axes.set_title(f"{name.capitalize()} norm of d logits / d image")
+        axes.set_xlabel(f"{name} norm")
         axes.set_ylabel("images")
         axes.legend(loc="upper right")
         axes.set_ylim(0, axes.get_ylim()[1] * 1.25)
-    panels[0].set_title("Sensitivity of the logits to the image")
     return made

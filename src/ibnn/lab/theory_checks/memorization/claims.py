@@ -41,7 +41,7 @@ def _ideal_curvature(ideal: Sequence[CurvatureRatio]) -> Claim:
     closest = min(off, key=lambda name: off[name])
     paper = next(iter(SCALINGS))
     return Claim(
-        f"Where its assumptions hold, curvature is {paper} times the standard one.",
+        f"Where the paper's assumptions hold, curvature is {paper} times the standard one.",
         f"On a network made for them: {one.curvature:.3f} at λp = {EXAMPLE:g}, where {paper} is "
         f"{paper_scaling(EXAMPLE):.3f}. Over all λp the closest formula is {closest}, off by at "
         f"most {percent_short(off[closest])}.",
@@ -54,7 +54,7 @@ def _ideal_gradient(ideal: Sequence[CurvatureRatio]) -> Claim:
     off = max(_relative(r.gradient, abs(1 + r.lam_slope)) for r in ideal)
     solved = max(_relative(r.gradient, 1 / (1 - r.lam_slope)) for r in ideal)
     return Claim(
-        "There the gradient of the loss is 1 + λp times the standard one.",
+        "Where they hold, the gradient of the loss is 1 + λp times the standard one.",
         f"{one.gradient:.3f} at λp = {EXAMPLE:g}, where 1 + λp is {1 + EXAMPLE:.3f}. Over all λp "
         f"it is off by up to {percent_short(off)}; 1/(1 - λp) by {percent_short(solved)}.",
         "yes" if off <= CLOSE else "no",
@@ -67,7 +67,7 @@ def _trained(trained: Sequence[CurvatureRatio]) -> Claim:
     smaller = {r.curvature < 1 for r in inside}
     agrees: Answer = "not decided" if len(smaller) != 1 else "yes" if smaller == {True} else "no"
     return Claim(
-        "Hence less curvature for |1 + λp| < 1: on a trained network of one hidden layer.",
+        "Less curvature for |1 + λp| < 1, on a trained network of one hidden layer.",
         f"Implicit over standard, same weights, by λp: {listed}.",
         agrees,
     )
@@ -75,7 +75,7 @@ def _trained(trained: Sequence[CurvatureRatio]) -> Claim:
 
 def _this_network(seen: Curvatures, lam_slope: float) -> Claim:
     ratio = seen.ratio()
-    paper = "The same on this network."
+    paper = "Less curvature for |1 + λp| < 1, on this network."
     if not len(ratio):
         return Claim(
             paper, "No example has a curvature that the dtype can tell from 0.", "not decided"
