@@ -15,8 +15,9 @@ SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
 
 # From the leaves up: a package imports itself and what stands before it.
 LABORATORY = (
-    *("files", "plugins", "results", "stats", "plotting", "data", "models", "training", "attacks"),
-    *("theory_checks", "runner", "experiments", "report", "bench", "playground"),
+    *("files", "plugins", "progress", "results", "stats", "plotting", "data", "models"),
+    *("training", "attacks", "theory_checks", "runner", "experiments", "report", "bench"),
+    "playground",
     "cli",
 )
 STARTS_THE_COMMAND = "__main__.py"

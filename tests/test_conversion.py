@@ -215,7 +215,7 @@ def test_a_patched_forward_is_listed() -> None:
         ({"only": 3}, TypeError, "only must be a name pattern, a list of them or a function"),
         ({"only": "nowhere.*"}, ValueError, r"only='nowhere.\*' chooses none of .*'features.0'"),
         ({"only": []}, ValueError, r"only=\[\] chooses none"),
-        ({"only": "head"}, ValueError, "only the classification head 'head' is left"),
+        ({"only": "head"}, ValueError, "no layer before the classification head 'head'"),
         ({"skip_head": "fc"}, TypeError, "skip_head must be True or False, got 'fc'"),
         ({"lamda": 1}, TypeError, "unexpected keyword argument 'lamda'"),
         ({"coupling": "time"}, ValueError, "coupling='time' is not known; expected one of"),
@@ -244,7 +244,7 @@ def test_models_without_anything_to_convert_are_refused() -> None:
         convert(nn.ReLU())
     with pytest.raises(ValueError, match=r"not reached: '': GRU multiplies"):
         convert(nn.GRU(3, 3))
-    with pytest.raises(ValueError, match="only the classification head '' is left"):
+    with pytest.raises(ValueError, match="no layer before the classification head ''"):
         convert(nn.Linear(3, 3))
     with pytest.raises(ValueError, match="in reach"):
         convert(ibnn.Linear(3, 3), skip_head=False)

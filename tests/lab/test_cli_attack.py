@@ -1,5 +1,7 @@
 """`ibnn attack`: from a run folder to a table, checks, JSON and a figure, or to one line."""
 
+import re
+
 import pytest
 
 from ibnn.lab.attacks import Evaluation
@@ -40,7 +42,11 @@ def test_help_has_an_example(call):
 def test_a_run_is_attacked_and_everything_is_kept(call, run, tmp_path):
     quick = ("--eps", "0.1", "--attacks", "pgd,square", "--quick", "--images", "30")
     code, out, err = call("attack", run.path, *quick, "--out", "found")
-    assert (code, err) == (0, "")
+    assert code == 0
+    assert re.fullmatch(
+        r"2 attacks and the checks on 30 images: at most about .*, less where images fall early",
+        err.splitlines()[0],
+    )
     assert "digits UCN(1,2) standard seed 0" in out
     for words in ("pgd-linf", "square-linf", "certified accuracy", "checks", "no check failed"):
         assert words in out
@@ -57,6 +63,53 @@ def test_results_go_into_the_run_unless_told_otherwise(call, run):
     assert call("attack", run.path, "--eps", "0.5", *options)[0] == 0
     assert (run.path / "attacks" / "l2-0.5" / "evaluation.txt").is_file()
     assert RunFolder.at(run.path).status() == "finished"
+
+
+def test_a_converted_network_is_attacked_as_a_run_is(call, run, tmp_path):
+    assert call("convert", run.path, "--lam", "-0.2", "--out", "twin.safetensors")[0] == 0
+    options = ("--eps", "0.05", "--attacks", "pgd", "--no-checks", "--images", "10")
+    code, out, _ = call("attack", "twin.safetensors", *options)
+    assert code == 0
+    assert "digits UCN(1,2) standard seed 0, converted to lam -0.2" in out
+    kept = tmp_path / "twin-attacks" / "linf-0.05" / "evaluation.json"
+    assert Evaluation.from_json(kept.read_text()).lam == pytest.approx([-0.2])
+    code, out, _ = call("runs", "show", "twin.safetensors")
+    assert code == 0
+    assert "converted to lam -0.2" in out
+    assert "lam -0.2, " in out
+    assert "twin.safetensors  digits UCN(1,2)" in call("runs", "list", "--out", ".")[1]
+
+
+def test_a_network_that_is_implicit_already_is_not_converted_again(call, run):
+    call("convert", run.path, "--lam", "-0.2", "--out", "twin.safetensors")
+    code, _, err = call("convert", "twin.safetensors", "--lam", "-0.1", "--out", "again")
+    assert code == 2
+    assert "nothing to convert" in err
+    assert "is already implicit (lam -0.2)" in err
+    assert "--standard makes it a standard network" in err
+    assert "head" not in err
+    assert call("convert", "twin.safetensors", "--standard", "--out", "back")[0] == 0
+
+
+def test_progress_is_told_without_a_terminal(call, run, monkeypatch):
+    monkeypatch.setattr("ibnn.lab.progress.PLAIN_SECONDS", 0.0)
+    options = ("--eps", "0.05", "--attacks", "pgd,square", "--no-checks", "--images", "10")
+    _, _, err = call("attack", run.path, *options)
+    lines = err.splitlines()
+    assert lines[1] == "0 %: pgd-linf"
+    assert re.fullmatch(r"\d+ %: square-linf, \d+ s left", lines[2])
+    assert lines[-1] == "100 %: done, 0 s left"
+
+
+def test_a_device_that_is_not_here_is_one_line(call, run):
+    for name, words in (
+        ("cuda:7", "but here is only cpu"),
+        ("quantum", "expected auto, cpu, cuda"),
+    ):
+        code, _, err = call("attack", run.path, "--eps", "0.1", "--device", name)
+        assert code == 2
+        assert f"device is '{name}'" in err
+        assert words in err
 
 
 @pytest.mark.parametrize(

@@ -141,9 +141,12 @@ def _lams(patterns: dict[str, float], layers: dict[str, list[str]]) -> dict[str,
 
 def why_nothing(report: Conversion, only: Any) -> str:
     """One line for a report without a converted layer."""
+    implicit = [name for name, reason in report.skipped.items() if "already" in reason]
+    if implicit:
+        return f"already implicit: {', '.join(map(repr, implicit))}"
     head = [name for name, reason in report.skipped.items() if reason == "classification head"]
     if head:
-        return f"only the classification head {head[0]!r} is left; pass skip_head=False"
+        return f"there is no layer before the classification head {head[0]!r}"
     why = "; ".join(f"{name!r}: {reason}" for name, reason in report.unreached.items())
     beyond = f" (not reached: {why})" if why else ""
     if "not chosen by only" in report.skipped.values():

@@ -91,6 +91,10 @@ class APGD(Attack):
     def name(self) -> str:
         return f"apgd-{'t' if self.loss == 'dlr-targeted' else self.loss}-{self.norm}"
 
+    def passes(self, classes: int) -> int:
+        targets = min(self.targets, classes - 1) if self.loss == "dlr-targeted" else 1
+        return self.restarts * targets * 3 * (self.steps + 1) + 1
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

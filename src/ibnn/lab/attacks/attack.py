@@ -58,6 +58,13 @@ class Attack(ABC):
         """The largest distance the attack may go: its eps; inf for a minimal-norm attack."""
         return getattr(self, "eps", math.inf)
 
+    def passes(self, classes: int) -> int:
+        """At most so many passes of each image through the model, a gradient counted as two.
+
+        Only for the time told beforehand: an attack from outside may leave it at 0, not known.
+        """
+        return 0
+
     def __call__(
         self,
         model: nn.Module,

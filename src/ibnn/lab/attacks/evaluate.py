@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.certificate import certify
-from ibnn.lab.attacks.checks import CHECKS, Check, Subject
+from ibnn.lab.attacks.checks import CHECKS, PASSES, Check, Subject
 from ibnn.lab.attacks.checks.strength import CURVE, within
 from ibnn.lab.attacks.evaluation import Certified, Evaluation, Row
 from ibnn.lab.attacks.frozen import frozen
@@ -59,7 +59,8 @@ def evaluate(
             another norm, such as Pixle, are shown but take no part in the worst case.
         quick: a tenth of the work for attacks given by name.
         checks: run the checks on the first 200 images as well.
-        progress: called with what comes next, and how many parts of how many are done.
+        progress: called with what comes next and how much of how much is done, in passes of an
+            image through the model at most.
 
     The model's modes, flags and gradients are left as they were.
 
@@ -78,11 +79,12 @@ def evaluate(
     lam = [float(layer.effective_lam.detach().double().mean()) for layer in implicit_layers(model)]
     if not lam:  # the twin of a standard network is that network
         chosen = [a for a in chosen if not (isinstance(a, Transfer) and a.surrogate is None)]
-    total = len(chosen) + 1 + (len(CHECKS) if checks else 0)
+    work = _work(model, x, chosen, checks)
+    total = sum(work)
 
     def tell(what: str, done: int) -> None:
         if progress is not None:
-            progress(what, done, total)
+            progress(what, sum(work[:done]), total)
 
     with frozen(model):
         two = model(x[:1]).shape[1] == 1
@@ -105,7 +107,7 @@ def evaluate(
             for number, check in enumerate(CHECKS):
                 tell(f"check: {check.__name__.replace('_', ' ')}", len(chosen) + 1 + number)
                 found.append(check(subject))
-    tell("done", total)
+    tell("done", len(work))
     standing = right.clone()
     for row in rows:
         if row.within_ball:
@@ -125,6 +127,20 @@ def evaluate(
         certified=certified,
         seconds=time.perf_counter() - began,
     )
+
+
+def passes(model: nn.Module, x: Tensor, attacks: Sequence[Attack], checks: bool = True) -> int:
+    """How many images at most go through the model in an evaluation, a gradient counted as two."""
+    return sum(_work(model, x, attacks, checks))
+
+
+def _work(model: nn.Module, x: Tensor, attacks: Sequence[Attack], checks: bool) -> list[int]:
+    """Passes of each attack, of the certificate and of each check."""
+    with frozen(model):
+        classes = max(2, model(x[:1]).shape[1])
+    work = [max(1, attack.passes(classes)) * len(x) for attack in attacks] + [len(x)]
+    sample = min(len(x), Subject.sample)
+    return work + [PASSES * sample // len(CHECKS)] * (len(CHECKS) if checks else 0)
 
 
 def _row(

@@ -48,6 +48,9 @@ class FAB(Attack):
     def name(self) -> str:
         return f"fab-{self.norm}"
 
+    def passes(self, classes: int) -> int:
+        return self.restarts * self.steps * (2 + 2 * classes) + HALVINGS
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

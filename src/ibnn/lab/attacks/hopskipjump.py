@@ -42,6 +42,10 @@ class HopSkipJump(Attack):
     def name(self) -> str:
         return f"hopskipjump-{self.norm}"
 
+    def passes(self, classes: int) -> int:
+        estimates = sum(round(self.samples * math.sqrt(n)) for n in range(1, self.steps + 1))
+        return estimates + self.steps * (SHORTENINGS + HALVINGS) + HALVINGS
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

@@ -34,6 +34,9 @@ class Noise(Attack):
     def name(self) -> str:
         return f"noise-{self.norm}"
 
+    def passes(self, classes: int) -> int:
+        return self.draws
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:
@@ -65,6 +68,9 @@ class RandomSearch(Attack):
     @property
     def name(self) -> str:
         return f"random-search-{self.norm}"
+
+    def passes(self, classes: int) -> int:
+        return self.queries
 
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator

@@ -59,6 +59,9 @@ class PGD(Attack):
         kind = "fgsm" if self.steps == 1 and not self.random_start else "pgd"
         return f"{kind}{loss}-{self.norm}"
 
+    def passes(self, classes: int) -> int:
+        return self.restarts * (3 * self.steps + 1)
+
     def _start(self, x: Tensor, generator: torch.Generator) -> Tensor:
         return random_point(self.norm, x, self.eps, generator) if self.random_start else x
 

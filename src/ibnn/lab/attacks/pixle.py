@@ -57,6 +57,9 @@ class Pixle(Attack):
         """Pixels that can change: one patch per restart."""
         return float(self.restarts * self.patch**2)
 
+    def passes(self, classes: int) -> int:
+        return 1 + self.restarts * self.iterations
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

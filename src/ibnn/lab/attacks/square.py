@@ -45,6 +45,9 @@ class Square(Attack):
     def name(self) -> str:
         return f"square-{self.norm}"
 
+    def passes(self, classes: int) -> int:
+        return self.queries
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

@@ -44,6 +44,9 @@ class Transfer(Attack):
     def name(self) -> str:
         return f"transfer({self.attack.name})"
 
+    def passes(self, classes: int) -> int:
+        return self.attack.passes(classes)
+
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ibnn.lab.cli.choices import prepare_folder
+from ibnn.lab.cli.convert import converted
 from ibnn.lab.cli.errors import Debug, RunsFailedError, StoppedError
 
 
@@ -51,9 +50,9 @@ def analyze(
     memorization, a stealth attack, transfer. Writes one page with PNG, CSV and JSON beside it.
     """
     from ibnn.lab import data as datasets
-    from ibnn.lab.cli.convert import converted
     from ibnn.lab.models import implicit_layers
     from ibnn.lab.plotting.style import style
+    from ibnn.lab.progress import Steps
     from ibnn.lab.report.analysis import write_analysis
     from ibnn.lab.theory_checks.run import chosen_checks, context_for, run_checks
     from ibnn.lab.training import environment, load_dataset, open_network
@@ -61,7 +60,7 @@ def analyze(
     names = chosen_checks(None if sections is None else sections.split(","))
     opened = open_network(checkpoint)
     if lam is not None:
-        opened = converted(opened, lam)
+        opened = converted(opened, lam, "leave --lam out to analyze it as it is")
     if not implicit_layers(opened.network):
         raise typer.BadParameter(
             f"{checkpoint} is a standard network; --lam -0.1 converts it for the analysis"
@@ -77,7 +76,12 @@ def analyze(
     count = images or (32 if quick else 128)
     context = context_for(network, chosen, images=count, seed=seed, quick=quick)
     try:
-        with style(), bars() as on_progress:
+        with style(), Steps() as steps:
+
+            def on_progress(section: str):
+                steps.begin(section)
+                return lambda done, total, what: steps(done, total, f"{section}: {what}")
+
             found = run_checks(context, names, on_progress)
     except KeyboardInterrupt:
         raise StoppedError("stopped before the report was written") from None
@@ -107,34 +111,3 @@ def analyze(
             f"{name} ({trace.strip().splitlines()[-1]})" for name, trace in found.failed.items()
         )
         raise RunsFailedError(f"failed: {listed}; {out / 'analysis.json'} says where")
-
-
-@contextmanager
-def bars() -> Iterator:
-    """One bar per section; without a terminal, one line when a section begins."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    console = Console(stderr=True)
-    live = console.is_terminal
-    shown = Progress(
-        TextColumn("{task.fields[section]:13}"),
-        BarColumn(bar_width=24),
-        TimeElapsedColumn(),
-        TextColumn("{task.description}"),
-        console=console,
-        disable=not live,
-    )
-
-    def begin(section: str):
-        task = shown.add_task("", section=section, total=1)
-        if not live:
-            console.print(f"{section} ...", markup=False, highlight=False)
-
-        def tell(done: int, total: int, what: str) -> None:
-            shown.update(task, completed=done, total=total, description=what)
-
-        return tell
-
-    with shown:
-        yield begin

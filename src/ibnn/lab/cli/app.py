@@ -1,4 +1,4 @@
-"""The commands together, and `main`, the door through which every error leaves as one line."""
+"""All commands, and `main`, the door through which every error leaves as one line."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from ibnn.lab.bench.command import bench
-from ibnn.lab.cli import analyze, attack, convert, data, report, run, runs, train
+from ibnn.lab.cli import analyze, attack, bench, convert, data, report, run, runs, train
 from ibnn.lab.cli.errors import explain
+from ibnn.lab.plugins import load_plugins
 
 app = typer.Typer(
     name="ibnn",
-    help="Neurons that listen to their neighbours: run the experiments, train, look at results.",
+    help="Neurons that listen to their neighbors: run the experiments, train, look at results.",
     epilog="Example: ibnn run boundary --out results",
     add_completion=False,
     rich_markup_mode=None,
@@ -28,7 +28,7 @@ analyze.add_to(app)
 data.add_to(app)
 runs.add_to(app)
 report.add_to(app)
-app.command()(bench)
+bench.add_to(app)
 
 
 def _version(wanted: bool) -> None:
@@ -42,7 +42,10 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
 ) -> None:
     """Options before the command."""
@@ -52,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
+        load_plugins()
         code = typer.main.get_command(app).main(given, prog_name="ibnn", standalone_mode=False)
     except BaseException as error:
         if "--debug" in given and not isinstance(error, SystemExit):

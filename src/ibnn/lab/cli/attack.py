@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import prepare_folder
+from ibnn.lab.cli.choices import Device, prepare_folder
 from ibnn.lab.cli.errors import Debug, stoppable
 
 
@@ -24,7 +22,7 @@ def add_to(app: typer.Typer) -> None:
 
 def attack(
     checkpoint: Annotated[
-        Path, typer.Argument(help="Folder of a run: <out>/runs/<identity> of `ibnn train`.")
+        Path, typer.Argument(help="A run's folder, or a file from `ibnn convert`.")
     ],
     eps: Annotated[float, typer.Option(help="Radius of the ball around each image.")],
     norm: Annotated[str, typer.Option(help="Of the ball: linf or l2.")] = "linf",
@@ -40,28 +38,37 @@ def attack(
         Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Folder of results (default: inside the run's).")
+        Path | None, typer.Option(help="Folder of results (default: beside the network).")
     ] = None,
+    device: Device = "cpu",
     debug: Debug = False,
 ) -> None:
-    """Attack a trained network: accuracy left by each attack, what is proven, and whether the
-    numbers can be believed; as text, JSON and a figure."""
+    """Attack a trained or converted network: robust accuracy under each attack, what is proven,
+    and whether the numbers can be believed; as text, JSON and a figure."""
     from ibnn.lab.attacks import evaluate, suite
     from ibnn.lab.attacks.evaluation_figure import save
-    from ibnn.lab.training import RunFolder
+    from ibnn.lab.progress import Steps
+    from ibnn.lab.training import choose_device, open_network
 
     try:
         chosen = suite(attacks, eps, norm, quick)  # type: ignore[arg-type]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    folder = RunFolder.at(checkpoint)
-    network, config = folder.network(), folder.config()
-    x, y = _images(config, data, images)
-    where = prepare_folder(out or folder.path / "attacks" / f"{norm}-{eps:g}")
-    with stoppable(), _bar() as progress:
+    place = choose_device(device)
+    opened = open_network(checkpoint)
+    x, y = _images(opened.config, data, images)
+    where = prepare_folder(out or _place(checkpoint) / f"{norm}-{eps:g}")
+    network = opened.network.to(place)
+    x, y = x.to(place, next(network.parameters()).dtype), y.to(place)
+    with stoppable(), Steps() as steps:
+        steps.say(_expected(network, x, chosen, checks, batch_size))
+
+        def tell(what: str, done: int, total: int) -> None:
+            steps(done, total, what)
+
         found = evaluate(
             network,
-            x.to(next(network.parameters()).dtype),
+            x,
             y,
             eps=eps,
             norm=norm,  # type: ignore[arg-type]
@@ -69,12 +76,43 @@ def attack(
             checks=checks,
             seed=seed,
             batch_size=batch_size,
-            progress=progress,
+            progress=tell,
         )
     written = save(found, where)
-    typer.echo(f"{config.title()}\n\n{found.text()}")
+    typer.echo(f"{opened.title()}\n\n{found.text()}")
     for path in written:
         typer.echo(path)
+
+
+def _place(checkpoint: Path) -> Path:
+    """Beside the network: in its run's folder, or in one named after its file."""
+    if checkpoint.is_dir():
+        return checkpoint / "attacks"
+    if (checkpoint.parent / "config.json").is_file():  # the checkpoint of a run
+        return checkpoint.parent / "attacks"
+    return checkpoint.with_suffix("").with_name(f"{checkpoint.stem}-attacks")
+
+
+def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int) -> str:
+    """How long it will take at most, from the passes there can be and the time of one here."""
+    import time
+
+    import torch
+
+    from ibnn.lab.attacks.evaluate import passes
+    from ibnn.lab.progress import duration
+
+    batch, times = x[:batch_size], []
+    with torch.no_grad():
+        for _ in range(3):  # the first one compiles, allocates and caches
+            clock = time.perf_counter()
+            network(batch)
+            times.append(time.perf_counter() - clock)
+    seconds = passes(network, x, attacks, checks) * min(times) / len(batch)
+    return (
+        f"{len(attacks)} attacks{' and the checks' if checks else ''} on {len(x)} images: at most "
+        f"about {duration(seconds)}, less where images fall early"
+    )
 
 
 def _images(config: Any, data_root: Path | None, count: int) -> tuple[Any, Any]:
@@ -89,23 +127,3 @@ def _images(config: Any, data_root: Path | None, count: int) -> tuple[Any, Any]:
         )
     (batch,) = data.batches(split.x_test[:count], split.y_test[:count], count)
     return batch
-
-
-@contextmanager
-def _bar() -> Iterator[Callable[[str, int, int], None]]:
-    """One bar on stderr for all attacks and checks; nothing where nobody watches."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    columns = TextColumn("{task.completed}/{task.total}"), BarColumn(bar_width=24)
-    text = TextColumn("{task.description}")
-    with Progress(
-        *columns, text, console=console, transient=True, disable=not console.is_terminal
-    ) as bars:
-        task = bars.add_task("", total=1)
-
-        def tell(what: str, done: int, total: int) -> None:
-            bars.update(task, description=what, completed=done, total=total)
-
-        yield tell

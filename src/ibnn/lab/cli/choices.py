@@ -6,9 +6,17 @@ import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
+
+Device = Annotated[
+    str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, ...; not part of a run's identity.")
+]
+Log = Annotated[
+    list[str] | None,
+    typer.Option(help="Also tell runs to a listener: tensorboard; may be given again."),
+]
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -42,7 +50,9 @@ def typed(values: Mapping[str, Any], kinds: Mapping[str, type], file: Path | Non
     for key, kind in kinds.items():
         value = values.get(key)
         if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-            wanted = {"int": "a whole number", "str": "a text"}[kind.__name__]
+            wanted = {"int": "a whole number", "str": "a text", "list": "a list of texts"}[
+                kind.__name__
+            ]
             raise typer.BadParameter(f"--config: {file}: {key} is {value!r}, expected {wanted}")
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ibnn.lab.cli.choices import prepare_folder
 from ibnn.lab.cli.errors import Debug
+
+if TYPE_CHECKING:
+    from ibnn.lab.training import OpenedNetwork
 
 
 def add_to(app: typer.Typer) -> None:
@@ -43,10 +46,8 @@ def convert(
 ) -> None:
     """Make a trained standard network implicit (same weights, no training), or the reverse.
 
-    The file that is written is read by `ibnn analyze` and by whatever else takes a run's folder.
+    The file that is written is read by `ibnn attack`, `ibnn analyze` and `ibnn runs show`.
     """
-    from dataclasses import replace
-
     from ibnn.lab.training import load_dataset, open_network
     from ibnn.lab.training.network_file import write_network
 
@@ -55,12 +56,10 @@ def convert(
     opened = open_network(checkpoint)
     prepare_folder(out.absolute().parent)
     if standard:
-        import ibnn
-
-        plain = ibnn.standard(opened.network)
-        made = replace(opened, network=plain, neuron="standard", converted=None)
+        made = opened.standard()
     else:
-        made = converted(opened, lam, slope=slope, sigma=sigma, coupling=coupling)
+        back = "--standard makes it a standard network"
+        made = converted(opened, lam, back, slope=slope, sigma=sigma, coupling=coupling)
     if recalibrate:
         from ibnn.conversion.recalibrate import recalibrate_batch_norms
         from ibnn.lab import data as datasets
@@ -73,17 +72,20 @@ def convert(
     typer.echo(f"{made.title()}: {out}")
 
 
-def converted(opened, lam: float, **options):
-    """An opened network with an implicit bias in every layer but the head."""
-    from dataclasses import replace
+def converted(opened: OpenedNetwork, lam: float, hint: str, **options: Any) -> OpenedNetwork:
+    """An opened network with an implicit bias in every layer but the head.
 
-    import ibnn
-    from ibnn.lab.training.network_file import Converted
+    `hint` says what to do about one that has it already, in the words of the command.
+    """
+    from ibnn.lab.models import implicit_layers
 
+    there = implicit_layers(opened.network)
+    if there:
+        lams = ", ".join(f"{float(layer.effective_lam.detach().mean()):.3g}" for layer in there)
+        raise typer.BadParameter(
+            f"nothing to convert: {opened.title()} is already implicit (lam {lams}); {hint}"
+        )
     try:
-        network = ibnn.convert(opened.network, lam, **options)
+        return opened.convert(lam, **options)
     except (TypeError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
-    names = network.conversion.converted
-    record = Converted(dict.fromkeys(names, lam), **options)
-    return replace(opened, network=network.eval(), converted=record)

@@ -60,12 +60,21 @@ def explain(error: Any) -> tuple[int, str]:
 def _expected() -> tuple[type[Exception], ...]:
     from ibnn.lab.data import DataError
     from ibnn.lab.experiments.experiment import ExperimentError
+    from ibnn.lab.plugins import PluginError
     from ibnn.lab.report.write import ReportError
     from ibnn.lab.runner import EngineError
     from ibnn.lab.theory_checks.run import TheoryCheckError
     from ibnn.lab.training import RunError
 
-    return DataError, ExperimentError, ReportError, EngineError, RunError, TheoryCheckError
+    return (
+        DataError,
+        ExperimentError,
+        PluginError,
+        ReportError,
+        EngineError,
+        RunError,
+        TheoryCheckError,
+    )
 
 
 def _system(error: OSError) -> str:

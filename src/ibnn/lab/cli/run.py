@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import prepare_folder, read_settings, typed
+from ibnn.lab.cli.choices import Log, prepare_folder, read_settings, typed
 from ibnn.lab.cli.errors import Debug, RunsFailedError, stoppable
 from ibnn.lab.experiments.registry import names
 
@@ -27,6 +27,8 @@ _KINDS: dict[str, type] = {
     "workers": int,
     "address": str,
     "lam": str,
+    "device": str,
+    "log": list,
 }
 
 
@@ -64,6 +66,10 @@ def run(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at a time (default: cores).")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster to join.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
+    ] = None,
+    log: Log = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with any of these; options here come first.")
     ] = None,
@@ -89,6 +95,8 @@ def run(
         "workers": workers,
         "address": address,
         "lam": lam,
+        "device": device,
+        "log": log or None,
     }
     stored = read_settings(config, _KINDS)
     typed(stored, _KINDS, config)
@@ -150,6 +158,8 @@ def _run(job: Job, root: Path, chosen: Mapping[str, Any]) -> list[str]:
             workers=chosen.get("workers"),
             address=chosen.get("address"),
             data_root=chosen.get("data"),
+            device=chosen.get("device", "cpu"),
+            log=tuple(chosen.get("log", ())),
             on_event=on_event,
         )
     typer.echo(str(outcome))

@@ -30,8 +30,8 @@ def add_to(app: typer.Typer) -> None:
 
 @_group.command("list", epilog="Example: ibnn runs list --out results")
 def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
-    """List every run with its state and accuracy."""
-    from ibnn.lab.training import CheckpointError
+    """List every run with its state and accuracy, and the converted networks beside them."""
+    from ibnn.lab.training import CheckpointError, open_network
 
     for folder in _runs(out):
         try:
@@ -41,15 +41,25 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
         except CheckpointError as error:  # one damaged run must not hide the others
             status, title, note = "damaged", str(error), ""
         typer.echo(f"{folder.identity}  {status:8}{note:9}  {title}")
+    for file in sorted(out.glob("*.safetensors")):
+        try:
+            typer.echo(f"{file.name}  {open_network(file).title()}")
+        except CheckpointError as error:
+            typer.echo(f"{file.name}  damaged  {error}")
 
 
 @_group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")
 def show(
-    run: Annotated[str, typer.Argument(help="Its identity, or the beginning of it.")],
+    run: Annotated[
+        str, typer.Argument(help="Its identity or the beginning of it, or a converted network.")
+    ],
     out: Out = Path("results"),
     debug: Debug = False,
 ) -> None:
-    """Show one run: its config, its epochs, its result or why it failed."""
+    """Show one run: its config, its epochs, its result or why it failed; or a converted network."""
+    if Path(run).is_file():
+        _show_network(Path(run))
+        return
     folder = _one(out, run)
     typer.echo(f"{folder.config().title()} ({folder.status()})\n{folder.path}\n")
     typer.echo(folder.config().to_json())
@@ -63,6 +73,19 @@ def show(
         )
     elif folder.error():
         typer.echo(f"\n{folder.error()}")
+
+
+def _show_network(path: Path) -> None:
+    """A network apart from any run: what it was trained as, and what it was converted to."""
+    from ibnn.lab.models import implicit_layers
+    from ibnn.lab.training import open_network, parameter_count
+
+    opened = open_network(path)
+    typer.echo(f"{opened.title()}\n{path}\n")
+    typer.echo(opened.config.to_json())
+    lams = [float(layer.effective_lam.detach().mean()) for layer in implicit_layers(opened.network)]
+    kind = f"lam {', '.join(f'{lam:.3g}' for lam in lams)}" if lams else "a standard network"
+    typer.echo(f"{kind}, {parameter_count(opened.network):,} parameters that can be learnt")
 
 
 @_group.command("clean", epilog="Example: ibnn runs clean --failed --out results")

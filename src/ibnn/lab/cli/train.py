@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import prepare_folder, read_settings
+from ibnn.lab.cli.choices import Log, prepare_folder, read_settings
 from ibnn.lab.cli.errors import Debug, stoppable
 
 if TYPE_CHECKING:
     from ibnn.lab.training import RunConfig
 
-_PLACES = ("out", "data")
+_PLACES = ("out", "data", "device", "log")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -69,9 +69,9 @@ def train(
     initialisation: Annotated[str | None, typer.Option(help="paper or torch.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
     share: Annotated[float | None, typer.Option(help="Of the training data.")] = None,
-    label_noise: Annotated[float | None, typer.Option(help="Share of wrong labels.")] = None,
+    label_noise: Annotated[float | None, typer.Option(help="Fraction of wrong labels.")] = None,
     hold_out: Annotated[
-        float | None, typer.Option(help="Share of the training data to validate on.")
+        float | None, typer.Option(help="Fraction of the training data to validate on.")
     ] = None,
     n_train: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
     n_test: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
@@ -87,6 +87,10 @@ def train(
         Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of runs.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
+    ] = None,
+    log: Log = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file with any of these; options here come first.")
     ] = None,
@@ -113,23 +117,32 @@ def train(
         raise typer.BadParameter("--dataset is missing; see `ibnn data list`")
     root = Path(chosen.pop("out", "results"))
     data_root = chosen.pop("data", None)
-    _train(with_checksum(RunConfig.from_dict(chosen)), root, data_root)
+    where, told = chosen.pop("device", "cpu"), chosen.pop("log", None) or []
+    _train(with_checksum(RunConfig.from_dict(chosen)), root, data_root, where, told)
 
 
-def _train(config: RunConfig, root: Path, data_root: Path | None) -> None:
-    from ibnn.lab.training import Metrics, RunFolder, load_dataset
+def _train(
+    config: RunConfig, root: Path, data_root: Path | None, device: str, log: list[str]
+) -> None:
+    from ibnn.lab.training import Metrics, RunFolder, choose_device, load_dataset, make_listeners
     from ibnn.lab.training import train as train_run
 
+    place, listeners = choose_device(device), make_listeners(log)
     dataset = load_dataset(config, data_root)
     prepare_folder(root)
     folder = RunFolder(root, config.identity())
     typer.echo(f"{config.title()} in {folder.path}")
+    before = folder.latest()
+    if before is not None and before.devices and before.devices[-1] != str(place):
+        typer.echo(f"goes on on {place}; until now it was trained on {before.devices[-1]}")
 
     def tell(metrics: Metrics) -> None:
         typer.echo(f"{metrics}, {metrics.images_per_second:,.0f} images/s")
 
     with stoppable():
-        result = train_run(config, root, dataset=dataset, on_epoch=tell)
+        result = train_run(
+            config, root, dataset=dataset, device=place, on_epoch=tell, listeners=listeners
+        )
     typer.echo(
         f"best {100 * result.best_accuracy:.1f} % in epoch {result.best_epoch}, "
         f"last {100 * result.accuracy:.1f} %, {result.parameters:,} parameters"

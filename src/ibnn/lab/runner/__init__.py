@@ -1,12 +1,13 @@
 """Many runs: those not yet finished are trained here, in processes, as an ensemble, or on Ray."""
 
+from ibnn.lab.progress import duration
 from ibnn.lab.runner.display import Display
 from ibnn.lab.runner.events import Event
 from ibnn.lab.runner.execution import collect, execute, plan
 from ibnn.lab.runner.finished import Run
 from ibnn.lab.runner.outcome import Outcome, Stopped
 from ibnn.lab.runner.run import ENGINES, EngineError, run_all
-from ibnn.lab.runner.timeleft import TimeLeft, duration
+from ibnn.lab.runner.timeleft import TimeLeft
 
 __all__ = [
     "ENGINES",

@@ -2,51 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from types import TracebackType
-
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import TaskID
 
+from ibnn.lab.progress import Bars, duration
 from ibnn.lab.runner.events import Event
 from ibnn.lab.runner.outcome import runs
-from ibnn.lab.runner.timeleft import TimeLeft, duration
+from ibnn.lab.runner.timeleft import TimeLeft
 from ibnn.lab.training import RunConfig
-
-PLAIN_SECONDS = 10.0
-
-
-class Bars:
-    """Progress bars on a terminal, for the time of a `with` block; plain lines elsewhere."""
-
-    def __init__(self, console: Console | None, width: int):
-        self._console = console or Console(stderr=True)
-        self._live = self._console.is_terminal
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=width),
-            TextColumn("{task.fields[note]}"),
-            console=self._console,
-            disable=not self._live,
-            transient=True,
-        )
-        self._spoke = 0.0
-
-    def __enter__(self):
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bars.stop()
-
-    def _say(self, text: str) -> None:
-        self._spoke = time.monotonic()
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 class Display(Bars):
@@ -80,7 +43,7 @@ class Display(Bars):
             self._bars.remove_task(self._all)
         self._all = self._bars.add_task("all runs", total=self._total or 1, note="")
         if self._total:
-            self._say(f"{runs(self._total)} to train, {event.workers} at a time")
+            self.say(f"{runs(self._total)} to train, {event.workers} at a time")
 
     def _skipped(self, event: Event, config: RunConfig) -> None:
         """Finished before: nothing to show."""
@@ -100,11 +63,10 @@ class Display(Bars):
         task = self._tasks.get(config.identity())
         if task is not None:
             self._bars.update(task, completed=done, note=str(event.metrics))
-        if not self._live and time.monotonic() - self._spoke >= PLAIN_SECONDS:
-            self._say(f"{config.title()}: {event.metrics}{self._left()}")
+        self.say_now_and_then(f"{config.title()}: {event.metrics}{self._left()}")
 
     def _lost(self, event: Event, config: RunConfig) -> None:
-        self._say(f"{config.title()}: worker {event.text}, goes on from its last checkpoint")
+        self.say(f"{config.title()}: worker {event.text}, goes on from its last checkpoint")
 
     def _done(self, event: Event, config: RunConfig) -> None:
         self._end(config)
@@ -112,12 +74,12 @@ class Display(Bars):
         if event.result is not None:
             accuracy, epoch = event.result.best_accuracy, event.result.best_epoch
             best = f": best {100 * accuracy:.1f} % in epoch {epoch}"
-        self._say(f"[{self._ended}/{self._total}] {config.title()}{best}{self._left()}")
+        self.say(f"[{self._ended}/{self._total}] {config.title()}{best}{self._left()}")
 
     def _failed(self, event: Event, config: RunConfig) -> None:
         self._end(config)
         reason = event.text.partition("\n")[0]
-        self._say(f"[{self._ended}/{self._total}] {config.title()}: FAILED, {reason}")
+        self.say(f"[{self._ended}/{self._total}] {config.title()}: FAILED, {reason}")
 
     def _end(self, config: RunConfig) -> None:
         self._ended += 1
@@ -137,7 +99,3 @@ class Display(Bars):
     def _left(self) -> str:
         seconds = self._time.seconds()
         return f", {duration(seconds)} left" if seconds else ""
-
-    def _say(self, text: str) -> None:
-        self._spoke = time.monotonic()
-        self._console.print(text, markup=False, highlight=False, soft_wrap=True)

@@ -19,6 +19,7 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.models import implicit_layers
+from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.timeleft import spread_over
 from ibnn.lab.training import RunConfig
@@ -134,6 +135,7 @@ def _images(config: RunConfig, sizes: tuple[int, int]) -> tuple[float, float]:
 
 
 def _main() -> None:
+    load_plugins()
     about, *configs = (json.loads(line) for line in sys.stdin)
     loaded: dict[str, Any] = {}
     for values in configs:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ibnn.lab import data, files
+from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import record
 from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.events import Emit, Event
@@ -168,6 +169,7 @@ def _task(
     mailbox: Any,
 ) -> tuple[str, dict[str, bytes]]:
     """On the cluster: train one run; what went wrong as text, and the files of the run."""
+    load_plugins()
     config = RunConfig.from_json(config_json)
     identity = config.identity()
     mailbox.post.remote(identity, "started", os.getpid())

@@ -50,20 +50,6 @@ def spread_over(seconds: Sequence[float], workers: int) -> float:
     return max(max(seconds), sum(seconds) / workers) if seconds else 0.0
 
 
-def duration(seconds: float) -> str:
-    """A time for people.
-
-    >>> duration(4), duration(125), duration(7300)
-    ('4 s', '2 min 5 s', '2 h 1 min')
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def _epochs(config: RunConfig) -> int:
     return config.warmup_epochs + config.epochs
 

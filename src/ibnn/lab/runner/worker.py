@@ -15,6 +15,7 @@ import threading
 from dataclasses import asdict
 from typing import Any
 
+from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import Attempts
 from ibnn.lab.training import Metrics, RunConfig
 
@@ -36,6 +37,7 @@ def main() -> None:
     def on_epoch(metrics: Metrics) -> None:
         reply("epoch", metrics=asdict(metrics))
 
+    load_plugins()
     attempt = Attempts(**jobs.get())
     while True:
         text = attempt(RunConfig.from_dict(jobs.get()), on_epoch)

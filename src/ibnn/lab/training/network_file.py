@@ -7,8 +7,9 @@ not trained as it is, so it gets a file of its own.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -62,6 +63,17 @@ class OpenedNetwork:
             return self.config.title()
         lams = ", ".join(sorted({f"{lam:g}" for lam in self.converted.lam.values()}))
         return f"{self.config.title()}, converted to lam {lams}"
+
+    def convert(self, lam: float, **options: Any) -> OpenedNetwork:
+        """With an implicit bias in every layer but the head; options are those of `Converted`."""
+        network: Any = ibnn.convert(self.network, lam, **options)
+        record = Converted(dict.fromkeys(network.conversion.converted, lam), **options)
+        return replace(self, network=network.eval(), converted=record)
+
+    def standard(self) -> OpenedNetwork:
+        """Without any implicit bias."""
+        network = ibnn.standard(self.network)
+        return replace(self, network=network, neuron="standard", converted=None)
 
 
 def open_network(path: str | os.PathLike[str]) -> OpenedNetwork:

@@ -17,7 +17,13 @@ from ibnn.lab.attacks.checks.strength import (
     white_box,
 )
 
-__all__ = ["CHECKS", "Check", "Subject"]
+__all__ = ["CHECKS", "PASSES", "Check", "Subject"]
+
+# Passes of an image of the sample through the model in all checks, a gradient counted as two: 4
+# radii of PGD (124), 2 unbounded (302), 10 and 40 steps (152), 1 and 5 restarts (186), one step
+# (4), margin, noise, search, Square and transfer (213), four other gradients of which the unrolled
+# one is slow (about 250), and a few in double precision.
+PASSES = 1250
 
 CHECKS: tuple[Callable[[Subject], Check], ...] = (
     falls_with_eps,
