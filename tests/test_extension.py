@@ -1,4 +1,4 @@
-"""Parts of a user's own, added from outside the package: a sigma, a coupling, a solver, an engine."""
+"""Parts added from outside the package: a sigma, a coupling, a solver, an engine."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -265,6 +265,7 @@ class implicit_solve(Function):
             of_scaled = _row_sum(g_scaled * z) / slope
             through = g_scaled * slope.unsqueeze(-1)
             g = through if g is None else g + through
+        assert g is not None
         if ctx.options.adjoint == "jfb":
             # Jacobian-free: J taken for the identity
             v = g

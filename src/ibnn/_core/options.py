@@ -89,7 +89,10 @@ assert {f.name for f in fields(SolveOptions)} == {*_PLAIN, "sums", "sigma", "sol
 def read(text: str) -> SolveOptions:
     """The options with this `text`."""
     values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(" "))
-    plain = {n: None if values[n] == "None" else kind(values[n]) for n, kind in _PLAIN.items()}
+    plain: dict[str, Any] = {
+        name: None if values[name] == "None" else kind(values[name])
+        for name, kind in _PLAIN.items()
+    }
     return SolveOptions(
         sums=pair_sums.REGISTRY.lookup(values["sums"]),
         sigma=sigmas.REGISTRY.lookup(values["sigma"]),

@@ -226,15 +226,29 @@ class ImplicitLayer(nn.Module):
         destination[prefix + record.KEY] = record.write(self)
 
     def _load_from_state_dict(
-        self, state_dict: Any, prefix: str, local_metadata: Any, strict: bool, *lists: Any
+        self,
+        state_dict: Any,
+        prefix: str,
+        local_metadata: Any,
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
     ) -> None:
-        missing, _, errors = lists
         stored = state_dict.pop(prefix + record.KEY, None)
         if stored is not None:
-            errors += record.differences(self, stored, prefix)
-        before = len(missing)
-        super()._load_from_state_dict(state_dict, prefix, local_metadata, strict, *lists)
-        missing[before:] = record.explained(missing[before:], prefix)
+            error_msgs += record.differences(self, stored, prefix)
+        before = len(missing_keys)
+        super()._load_from_state_dict(
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
+        missing_keys[before:] = record.explained(missing_keys[before:], prefix)
         if self.slope.is_meta and not self.lam.is_meta:  # assign=True
             self.slope = self._first_values["slope"].to(self.lam.device)
 
@@ -256,7 +270,7 @@ class ImplicitLayer(nn.Module):
 
 def is_symbolic(input: Any) -> bool:
     """Whether torch.fx is recording rather than computing."""
-    if torch.jit.is_tracing():
+    if torch.jit.is_tracing():  # type: ignore[attr-defined]
         raise RuntimeError(
             "torch.jit.trace, and the ONNX exporter that is built on it, cannot record an implicit "
             "bias; use torch.export"
