@@ -12,7 +12,8 @@ from ibnn.lab.models.neurons.standard import Standard
 
 LAM, P = 0.06, 10.0
 WITH_LAM = ("gain", "mean-field", "lite")
-CONTROLS = [name for name in neuron_names() if name not in ("standard", "implicit")]
+IMPLICIT = ("implicit", "implicit-per-channel", "implicit-first-fixed")
+CONTROLS = [name for name in neuron_names() if name not in ("standard", *IMPLICIT)]
 
 
 def lite(y: Tensor) -> Tensor:
@@ -196,6 +197,21 @@ def test_an_image_does_not_depend_on_its_batch(kind):
     x = torch.rand(5, 1, 8, 8, dtype=torch.float64)
     with torch.no_grad():
         torch.testing.assert_close(network(x)[2:3], network(x[2:3]), rtol=0, atol=1e-12)
+
+
+def test_lam_of_both_signs_per_channel():
+    network = UCN((1, 8, 8), 10, 2, 3, "implicit-per-channel", lam=0.05)
+    lams = [layer.effective_lam.detach().tolist() for layer in lam_layers(network)]
+    assert lams == [pytest.approx([0.05, -0.05, 0.05])] * 2
+    assert sum(p.numel() for name, p in network.named_parameters() if name.endswith("lam")) == 6
+
+
+def test_lam_fixed_in_the_first_layer_alone():
+    network = UCN((1, 8, 8), 10, 3, 2, "implicit-first-fixed", lam=-0.2)
+    first, *others = lam_layers(network)
+    assert float(first.effective_lam) == pytest.approx(-0.2)
+    assert not isinstance(first.lam, nn.Parameter)
+    assert all(isinstance(layer.lam, nn.Parameter) and layer.lam == 0 for layer in others)
 
 
 def test_a_taken_name_is_refused_and_the_same_kind_again_is_not():

@@ -10,6 +10,7 @@ from ibnn.lab.models import (
     MapKind,
     NetworkKind,
     initialise,
+    lam_layers,
     neuron_names,
     register_network,
     register_neuron,
@@ -31,12 +32,27 @@ def test_every_kind_starts_from_the_warmed_up_standard_network(kind, tmp_path):
     assert lines[0].stage == "warm-up"
     assert lines[0].loss == reference[0].loss
     # torch's local response norm divides by 1 + 1e-4 y^2: outputs this small come out unchanged
-    unchanged = kind in ("standard", "local-response-norm")
+    # and with lam fixed at 0 nothing is added
+    unchanged = kind in ("standard", "local-response-norm", "implicit-first-fixed")
     assert (lines[1].loss == reference[1].loss) == unchanged
-    has_lam = kind in ("implicit", "gain", "mean-field", "lite")
+    has_lam = kind.startswith("implicit") or kind in ("gain", "mean-field", "lite")
     assert len(lines[1].lam) == len(lines[1].slope) == has_lam
     # only the implicit one has something to solve
-    assert (lines[1].converged is not None) == (kind == "implicit")
+    assert (lines[1].converged is not None) == kind.startswith("implicit")
+
+
+def test_lam_of_each_kind_starts_as_its_kind_says_to_the_last_digit():
+    config = DIGITS.replace(layers=2, channels=3, lam=0.07, dtype="float64")
+    lams = {
+        kind: [
+            layer.lam.tolist()
+            for layer in lam_layers(build_network(config.replace(neuron=kind), (1, 8, 8), 3))
+        ]
+        for kind in ("implicit", "gain", "implicit-per-channel", "implicit-first-fixed")
+    }
+    assert lams["implicit"] == lams["gain"] == [0.07, 0.07]
+    assert lams["implicit-per-channel"] == [[0.07, -0.07, 0.07]] * 2
+    assert lams["implicit-first-fixed"] == [0.07, 0.0]
 
 
 def test_weight_decay_shrinks_weights_and_spares_lam(tmp_path):

@@ -48,17 +48,18 @@ def build_network(
     random = generator(config.seed, "weights")
     network = kind.build(config, image_shape, classes, settings, random)
     network = network.to(getattr(torch, config.dtype))
-    _set_exactly(network, config)
+    _set_exactly(network, settings)
     return network
 
 
 @torch.no_grad()
-def _set_exactly(network: nn.Module, config: RunConfig) -> None:
+def _set_exactly(network: nn.Module, neuron: Neuron) -> None:
     """lam and slope as the config has them: layers are made in float32, whatever comes after."""
+    kind = neuron_kind(neuron.kind)
     for number, layer in enumerate(lam_layers(network)):
-        lam = config.lam[number] if isinstance(config.lam, tuple) else config.lam
-        layer.lam.fill_(lam)
-        layer.slope.fill_(config.slope)
+        first = kind.first_lam(neuron, number, layer.lam.numel())
+        layer.lam.copy_(torch.tensor(first, dtype=torch.float64).reshape(layer.lam.shape))
+        layer.slope.fill_(neuron.slope)
 
 
 def parameter_count(network: nn.Module) -> int:

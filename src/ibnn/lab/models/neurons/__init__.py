@@ -4,6 +4,7 @@ To add one: a file with a `NeuronKind` (or, for a map that follows the affine la
 and a line below; or `register_neuron(...)` from anywhere outside the package.
 """
 
+from ibnn.lab.models.neurons.both_signs import ImplicitFirstFixed, ImplicitPerChannel
 from ibnn.lab.models.neurons.divisive import Divisive
 from ibnn.lab.models.neurons.followed import MapKind
 from ibnn.lab.models.neurons.gain import Gain
@@ -32,5 +33,7 @@ register_neuron(LocalResponseNorm())
 register_neuron(Divisive())
 register_neuron(SqueezeExcite())
 register_neuron(Shrink())
+register_neuron(ImplicitPerChannel())
+register_neuron(ImplicitFirstFixed())
 
 __all__ = ["MapKind", "NeuronKind", "OwnLam", "neuron_kind", "neuron_names", "register_neuron"]

@@ -39,10 +39,12 @@ class Implicit(NeuronKind):
     def conv2d(
         self, neuron: Neuron, layer: int, in_channels: int, out_channels: int, kernel: int
     ) -> nn.Conv2d:
-        return ibnn.Conv2d(in_channels, out_channels, kernel, **_keywords(neuron, layer))
+        keywords = implicit_keywords(neuron, self.first_lam(neuron, layer, out_channels))
+        return ibnn.Conv2d(in_channels, out_channels, kernel, **keywords)
 
     def linear(self, neuron: Neuron, layer: int, in_features: int, out_features: int) -> nn.Linear:
-        return ibnn.Linear(in_features, out_features, **_keywords(neuron, layer))
+        keywords = implicit_keywords(neuron, self.first_lam(neuron, layer, 1))
+        return ibnn.Linear(in_features, out_features, **keywords)
 
     def title(self, config: Any) -> str:
         words = [self.name, lam_title(config)]
@@ -51,9 +53,10 @@ class Implicit(NeuronKind):
         return " ".join(words)
 
 
-def _keywords(neuron: Neuron, layer: int) -> dict[str, Any]:
+def implicit_keywords(neuron: Neuron, lam: float | list[float]) -> dict[str, Any]:
+    """The keywords of an implicit layer with these settings and this lam to begin with."""
     keywords: dict[str, Any] = dict(
-        lam=neuron.lam_of(layer),
+        lam=lam,
         slope=neuron.slope,
         learn_lam=neuron.learn_lam,
         learn_slope=neuron.learn_slope,

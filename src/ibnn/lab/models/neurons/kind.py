@@ -41,6 +41,10 @@ class NeuronKind(ABC):
     def linear(self, neuron: Neuron, layer: int, in_features: int, out_features: int) -> nn.Linear:
         """The fully connected map of hidden layer number `layer`, likewise."""
 
+    def first_lam(self, neuron: Neuron, layer: int, channels: int) -> float | list[float]:
+        """Where lam of hidden layer number `layer` starts, or stays; one per channel if several."""
+        return neuron.lam_of(layer)
+
     def title(self, config: Any) -> str:
         """The neuron of a run in a few words; `config` has the fields named in `fields`."""
         return self.name
