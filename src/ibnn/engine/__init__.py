@@ -6,7 +6,7 @@ IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 """
 
 import os
-from dataclasses import replace
+from functools import lru_cache
 
 from ibnn._core.registry import Registry
 from ibnn.engine.base import (
@@ -41,6 +41,7 @@ _REGISTRY.register(PortableEngine())
 
 def register(engine: Engine) -> Engine:
     """Makes an engine known; it is asked after those that are known already, or when demanded."""
+    _choose.cache_clear()
     return _REGISTRY.register(engine)
 
 
@@ -59,14 +60,18 @@ def choose(case: Case, demanded: str | None = None) -> Engine | None:
     A demanded engine that has neither the solve nor the sums is an error. Sums of high order, which
     only second and further derivatives need, may come from another.
     """
-    demanded = demanded or os.environ.get("IBNN_ENGINE") or None
+    return _choose(case, demanded or os.environ.get("IBNN_ENGINE") or None)
+
+
+@lru_cache(maxsize=512)
+def _choose(case: Case, demanded: str | None) -> Engine | None:
     if demanded is not None:
         engine = _REGISTRY.resolve(demanded)
         reason = engine.declines(case)
         if reason is None:
             return engine
         if case.operation != "pair_sum":
-            if engine.declines(replace(case, operation="pair_sum")) is not None:
+            if engine.declines(case._replace(operation="pair_sum")) is not None:
                 raise EngineError(f"engine {demanded!r} cannot serve here: {reason}")
             return None
     for engine in engines().values():

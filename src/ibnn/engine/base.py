@@ -1,7 +1,6 @@
 """What an engine is: fast sums and solves for some cases, and a reason where it declines."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -15,8 +14,7 @@ class EngineError(ValueError):
     """The engine that was asked for cannot serve; the message says why."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(NamedTuple):
     """What is to be computed, as far as an engine must know to say whether it can.
 
     `operation` is "solve", "adjoint" or "pair_sum"; `sums` are those of the coupling ("uniform",
