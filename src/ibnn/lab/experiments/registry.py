@@ -22,6 +22,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "controls": ("controls.experiment:Controls", "other maps in place of the implicit solve"),
     "controls-torch": ("controls.torch_initialization:ControlsTorch", "the same, torch's start"),
     "controls-tuned": ("controls.tuned:ControlsTuned", "the same with tuned learning rates"),
+    "pareto": ("pareto.experiment:Pareto", "robust against clean accuracy, many neurons"),
     "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
 }
 _REGISTERED: dict[str, type[Experiment]] = {}

@@ -1,0 +1,1 @@
+"""One network that keeps both promises? Clean against robust accuracy, every arm a point."""
