@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Answer = Literal["yes", "no", "not decided"]
+
+# When a claim is decided, unless an experiment says otherwise; a difference is Student's t over
+# the pairs, as `ibnn.lab.stats.Paired` has it.
+FEWEST_PAIRS = 5
+RULE = (
+    f"Yes and no need at least {FEWEST_PAIRS} pairs of equal seeds and a 95 % confidence interval "
+    "of the mean difference that excludes zero; otherwise a claim is not decided here. Intervals "
+    "are not corrected for the number of comparisons."
+)
 
 
 @dataclass(frozen=True)
@@ -23,11 +32,15 @@ class Picture:
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of the table "paper says / measured here"."""
+    """One line of the table "paper says / measured here".
+
+    `numbers` are what decided it (mean, low, high, pairs of a difference, say), for machines.
+    """
 
     paper: str
     measured: str
     agrees: Answer
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,3 +63,4 @@ class Findings:
     tables: Sequence[Table] = ()
     notes: Sequence[str] = ()  # our choices where the paper is silent, and what to beware of
     settings: Sequence[tuple[str, str]] = ()
+    rule: str = RULE

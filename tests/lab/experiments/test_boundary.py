@@ -51,7 +51,7 @@ def test_the_report_is_whole_and_needs_nothing_else(root):
     folder = root / "boundary-arrows"
     html = (folder / "report.html").read_text()
     assert html.count('<img src="data:image/png;base64,') == 4
-    assert '<table class="wide claims">' in html
+    assert '<table class="claims">' in html
     assert "2 seeds and 3 epochs" in html
     outside = re.findall(r"""(?:src|href)\s*=\s*["']?([^"'\s>]+)""", html)
     assert {link for link in outside if not link.startswith("data:")} == {
@@ -91,7 +91,7 @@ def test_measurements_are_kept_beside_their_runs(root, monkeypatch):
     monkeypatch.setattr(type(experiment), "measure", None)  # would fail if it were asked again
     runs, missing = collect(experiment, SMOKE, root)
     assert not missing
-    assert all(run.measured.keys() == {"solidity", "curved_share", "inside"} for run in runs)
+    assert all(run.measured.keys() == {"solidity", "curved_fraction", "inside"} for run in runs)
 
 
 def test_an_unfinished_experiment_says_so_in_its_report(tmp_path):

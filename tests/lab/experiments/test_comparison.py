@@ -21,15 +21,20 @@ def test_the_match_is_read_where_the_median_reaches_the_standard_best():
     assert match.seeds.median == 20.0
     assert match.seeds.count == 2
     assert match.never == 1
-    assert match.text("at ", lambda x: f"{x:g}") == (
-        "at 20 (single networks 20, 90 % band 20 to 20, 1 of 3 never)"
+    assert match.medians(lambda x: f"at {x:g}") == (
+        "Median curves: the standard one has its best, 60.0 %, at 30; the implicit one reaches "
+        "that at 20."
+    )
+    assert match.singles(lambda x: f"{x:g}") == (
+        "Single implicit networks: median 20, 90 % band 20 to 20; 1 of 3 never."
     )
 
 
 def test_a_level_nobody_reaches_is_said_to_be_never_reached():
     match = Comparison(XS, STANDARD, {0: [0.1, 0.1, 0.1]}).match()
     assert match.implicit is None
-    assert match.text("at ", str) == "never (1 networks)"
+    assert match.medians(str).endswith("reaches that never.")
+    assert match.singles(str) == "Of 1 single implicit networks none reaches it."
 
 
 def test_savings_are_paired_and_fair():

@@ -14,13 +14,13 @@ from ibnn.lab.experiments.lambda_sweep.cells import (
     CELLS,
     COLUMNS,
     FIXED,
-    SHARES,
+    FRACTIONS,
     SLOPES,
     WINDOW,
     Cell,
 )
 from ibnn.lab.experiments.lambda_sweep.experiment import LambdaSweep
-from ibnn.lab.experiments.lambda_sweep.readings import Swept
+from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
 from ibnn.lab.report import write_report
 from ibnn.lab.training import RunConfig, train
 
@@ -47,7 +47,7 @@ def test_the_grid_has_both_signs_and_stays_below_the_threshold():
         lam = cell.column.at(cell.slope)
         assert lam is None or lam < ibnn.uniqueness_threshold(cell.slope)
     steepest = [cell.column.at(100.0) for cell in CELLS if cell.slope == 100]
-    assert steepest[4:7] == pytest.approx([share / 100 for share in SHARES])
+    assert steepest[4:7] == pytest.approx([part / 100 for part in FRACTIONS])
 
 
 def test_a_cell_differs_from_its_standard_twin_by_its_neuron_only():
@@ -118,7 +118,7 @@ def test_the_report_has_its_map_and_says_that_two_seeds_decide_nothing(root):
         assert (folder / f"{name}.png").stat().st_size > 10_000
         assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     assert page.count('class="answer undecided"') == 2
-    assert "split chooses nothing" in page
+    assert "held-out images" in page
 
 
 def test_an_unfinished_sweep_says_so(tmp_path):
@@ -138,7 +138,7 @@ def finished(*accuracies: float) -> dict[int, Any]:
 
 def test_gains_are_taken_seed_by_seed_and_decided_by_further_seeds():
     first, second = CELLS[0], CELLS[1]
-    swept = Swept(
+    swept = SweepRuns(
         standard=finished(0.80, 0.82),
         cells={first: finished(0.81, 0.79), second: finished(0.85)},
         best=second,

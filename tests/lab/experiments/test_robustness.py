@@ -1,4 +1,4 @@
-"""The attack experiments from plan to report on digits: artefacts and arithmetic."""
+"""The attack experiments from plan to report on digits: artifacts and arithmetic."""
 
 import csv
 import json
@@ -17,11 +17,11 @@ from ibnn.lab.experiments.robustness.networks import (
     attacked_images,
     randomness,
 )
-from ibnn.lab.experiments.robustness.pgd import TRANSFER, WHITE_BOX, drop, sizes, under_attack
+from ibnn.lab.experiments.robustness.pgd import TRANSFER, WHITE_BOX, drop, robust_accuracy, sizes
 from ibnn.lab.experiments.robustness.pixle import VARIANTS
 from ibnn.lab.report import write_report
 
-SMOKE = Settings(preset="smoke", dataset="digits")
+SMOKE = Settings(preset="smoke")
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_means_and_drops_leave_the_clean_point_out(root):
     runs = experiment.groups(SMOKE, collect(experiment, SMOKE, root)[0])[STANDARD]
     for seed, run in runs.items():
         curve = run.measured[WHITE_BOX]
-        assert under_attack(runs)[seed] == pytest.approx(fmean(curve[1:]))
+        assert robust_accuracy(runs)[seed] == pytest.approx(fmean(curve[1:]))
         assert drop(runs)[seed] == pytest.approx(curve[0] - fmean(curve[1:]))
 
 

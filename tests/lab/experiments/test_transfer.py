@@ -20,7 +20,7 @@ from ibnn.lab.experiments.transfer.conversions import (
     attacked_accuracy,
 )
 from ibnn.lab.experiments.transfer.margin import margin_curve
-from ibnn.lab.experiments.transfer.readings import Transferred, kept
+from ibnn.lab.experiments.transfer.readings import Conversions, kept
 from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report
@@ -59,13 +59,13 @@ def test_every_seed_lam_and_way_is_one_line_of_the_csv(root):
     assert len({(line["seed"], line["lam"], line["way"]) for line in converted}) == len(converted)
     # PGD counts an image it finds wrong already, so an attack never makes a network better; the
     # attacked images are all of the test images here
-    assert all(float(c["attacked"]) <= float(c["accuracy"]) + 1e-12 for c in converted)
+    assert all(float(c["robust_accuracy"]) <= float(c["accuracy"]) + 1e-12 for c in converted)
 
 
 def test_at_lam_0_the_old_head_is_the_trained_network(root):
     runs, missing = collect(get("transfer"), SMOKE, root)
     assert not missing
-    found = Transferred(runs).values("accuracy", OLD, 0.0)
+    found = Conversions(runs).values("accuracy", OLD, 0.0)
     assert found == {run.config.seed: run.result.accuracy for run in runs}
 
 
@@ -88,7 +88,7 @@ def test_the_report_has_its_pictures_claims_and_what_was_reduced(root):
         assert (folder / f"{name}.pdf").read_bytes().startswith(b"%PDF")
     assert page.count('<img src="data:image/png;base64,') == 2
     assert page.count('data-name="Agrees"') == 7
-    assert "its numbers mean nothing" in page
+    assert "the numbers mean nothing" in page
     # two seeds decide nothing; the bound is a theorem and needs no seeds
     assert page.count('class="answer undecided"') == 6
     assert page.count('class="answer yes"') == 1
@@ -144,7 +144,7 @@ def test_a_refitted_head_is_the_best_one_and_nothing_else_changes(network):
         assert name.startswith("head") or torch.equal(before, after)
     right = lambda net: float((net(x).argmax(1) == y).double().mean())  # noqa: E731
     assert right(fitted) > right(network)
-    # the optimum: its penalised gradient vanishes in scaled features
+    # the optimum: its penalized gradient vanishes in scaled features
     features = network.blocks(x).flatten(1).detach()
     mean, std = features.mean(0), features.std(0)
     std = std.clamp_min(0.01 * float(std.mean()))
@@ -191,7 +191,7 @@ def test_a_radius_of_nothing_leaves_clean_accuracy(network):
     assert attacked_accuracy(network, x, y, eps=1.0) < 1.0
 
 
-def transferred(accuracy: dict[float, list[float]]) -> Transferred:
+def transferred(accuracy: dict[float, list[float]]) -> Conversions:
     """Measurements with the given accuracies of the old head by lam (1 elsewhere), one per seed."""
     runs: Any = [
         SimpleNamespace(
@@ -224,7 +224,7 @@ def transferred(accuracy: dict[float, list[float]]) -> Transferred:
         )
         for seed in range(2)
     ]
-    return Transferred(runs)
+    return Conversions(runs)
 
 
 def test_differences_are_taken_seed_by_seed():

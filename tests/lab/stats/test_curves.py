@@ -53,7 +53,7 @@ def test_a_level_below_the_first_point_is_reached_there_and_one_above_all_never(
 
 
 @given(accuracies, st.data())
-def test_the_common_level_favours_nobody(first, draw):
+def test_the_common_level_favors_nobody(first, draw):
     second = draw.draw(st.lists(st.floats(0, 1), min_size=len(first), max_size=len(first)))
     xs = list(range(len(first)))
     one, other = needed_for_common_best(xs, first, second)

@@ -36,6 +36,7 @@ class Defaults:
         image_shape: of one example; None if that is known only once it is read.
         layers, channels: the network UCN(layers, channels) all its experiments gravitate around.
         widths: channels of the `expressivity` experiment, as published.
+        learning_speed_channels: of the published learning-speed figure, where it has others.
         largest_eps: of the security curves, in l_inf.
         cpu: how much of it preset `cpu` uses.
         group: `ibnn run all` uses one dataset of each group, the first that is here.
@@ -47,6 +48,7 @@ class Defaults:
     layers: int = 1
     channels: int = 3
     widths: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
+    learning_speed_channels: int | None = None
     largest_eps: float = 0.03
     cpu: CpuPreset = CpuPreset()
     group: str | None = None

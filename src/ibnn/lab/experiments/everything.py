@@ -10,11 +10,6 @@ from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Setting
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.registry import get, names
 
-# One dataset of each group is used: the first that is here.
-GROUPS = (("fashion-mnist",), ("svhn", "svhn-resplit"), ("cifar10",))
-# CIFAR-10 is the expensive one: in preset cpu it has these only.
-ON_CIFAR = ("learning-speed", "expressivity")
-
 
 @dataclass(frozen=True)
 class Job:
@@ -33,34 +28,35 @@ def jobs(
 ) -> tuple[list[Job], list[str]]:
     """What there is to do, and a line about everything that is left out."""
     chosen: list[Job] = []
-    left_out: list[str] = []
-    datasets, absent = _present(settings, data_root)
+    datasets, left_out = _present(settings, data_root)
     for name in names():
         experiment = get(name)
         if not isinstance(experiment, ImageExperiment):
-            own = replace(settings, dataset=None, lam=None)
-            chosen.append(Job(experiment, own))
+            chosen.append(Job(experiment, replace(settings, dataset=None, lam=None)))
             continue
+        lam = settings.lam if experiment.takes_lam else None
         for dataset in datasets:
-            if dataset == "cifar10" and settings.preset == "cpu" and name not in ON_CIFAR:
-                left_out.append(f"{name} on cifar10: too long for preset cpu")
+            small = settings.preset == "cpu" and not experiment.cheap
+            if small and data.defaults(dataset, root=data_root).expensive:
+                left_out.append(f"{name} on {dataset}: too long for preset cpu")
             else:
-                lam = settings.lam if experiment.takes_lam else None
                 chosen.append(Job(experiment, replace(settings, dataset=dataset, lam=lam)))
-    return chosen, absent + left_out
+    return chosen, left_out
 
 
 def _present(
     settings: Settings, data_root: str | os.PathLike[str] | None
 ) -> tuple[list[str], list[str]]:
+    """The datasets to use, of each group the first that is here, and lines about the others."""
     if settings.dataset is not None:
         return [settings.dataset], []
-    if settings.preset == "smoke":
-        return ["digits"], []
+    if settings.preset == "smoke" and ImageExperiment.smoke_dataset:
+        return [ImageExperiment.smoke_dataset], []
     here = {entry.name for entry in data.status(data_root) if entry.present}
     present: list[str] = []
     absent: list[str] = []
-    for group in GROUPS:
+    groups = data.groups().values()
+    for group in sorted(groups, key=lambda names: data.defaults(names[0]).expensive):
         found = [name for name in group if name in here]
         present += found[:1]
         if not found:

@@ -44,6 +44,8 @@ class Settings:
 class Experiment(ABC):
     """One figure of the paper. Subclasses hold no state: everything is in files.
 
+    To add one: a class in a file, and `register_experiment` above it.
+
     `plan` is asked again after its runs have finished, with their results, and may then name
     further ones (the best lam of a first sweep, retrained); it ends by naming nothing new.
     """
@@ -51,10 +53,13 @@ class Experiment(ABC):
     name: ClassVar[str]
     title: ClassVar[str]
     datasets: ClassVar[tuple[str, ...]]  # the first is the default; "*" allows any other
+    smoke_dataset: ClassVar[str | None] = None  # default of preset smoke, if another one
     presets: ClassVar[Mapping[str, Preset]]
     engine: ClassVar[str] = "processes"  # unless the user chooses one
     takes_lam: ClassVar[bool] = False  # whether the user may say how lam is found
+    cheap: ClassVar[bool] = False  # `ibnn run all --preset cpu` runs it on expensive datasets too
     measures: ClassVar[int] = 1  # raised when `measure` changes: older measurements are made again
+    renamed: ClassVar[Mapping[str, str]] = {}  # older names of what `measure` gives -> today's
 
     @abstractmethod
     def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
@@ -80,7 +85,8 @@ class Experiment(ABC):
 
     def dataset(self, settings: Settings) -> str:
         """The dataset to use."""
-        return settings.dataset or self.datasets[0]
+        own = self.smoke_dataset if settings.preset == "smoke" else None
+        return settings.dataset or own or self.datasets[0]
 
     def check(self, settings: Settings) -> None:
         """Refuse what this experiment cannot do."""

@@ -32,9 +32,9 @@ class LamMode(ABC):
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig | None:
         """The run that stands beside the standard one; None until earlier ones have finished."""
 
-    @abstractmethod
-    def about(self, results: Results) -> str:
-        """How lam was found, for readers."""
+    def about(self, results: Results) -> str | None:
+        """How lam was found, for readers; None if the configurations of the runs say it all."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,6 @@ class Learnt(LamMode):
 
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig:
         return implicit
-
-    def about(self, results: Results) -> str:
-        return "learnt from 0 with the weights, at most 0.95 of the threshold of uniqueness"
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,11 @@ class Picked(LamMode):
 
     def about(self, results: Results) -> str:
         grid = ", ".join(f"{lam:g}" for lam in GRID)
+        best = self.best(results)
+        found = "not known yet" if best is None else f"{best:g}"
         return (
-            f"{self.best(results)}, picked from {grid} on {HELD_OUT:.0%} of the training data, "
-            f"held out, with {PICKING_SEEDS} seeds each; the test split picks nothing"
+            f"{found}, picked from {grid} on {HELD_OUT:.0%} of the training data, held out, "
+            f"with {PICKING_SEEDS} seeds each; the test split picks nothing"
         )
 
 
@@ -126,9 +125,6 @@ class Fixed(LamMode):
 
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig:
         return fixed(implicit, (self.lam,))
-
-    def about(self, results: Results) -> str:
-        return f"fixed at {self.lam:g}"
 
 
 def fixed(implicit: RunConfig, lam: tuple[float, ...]) -> RunConfig:

@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_hex
 from matplotlib.figure import Figure
 
-# Okabe and Ito's blue, bluish green and vermilion: told apart with any colour vision.
+# Okabe and Ito's blue, bluish green and vermilion: told apart with any color vision.
 STANDARD = "#0072b2"
 IMPLICIT = "#009e73"
 OTHER = "#d55e00"
@@ -24,7 +24,8 @@ GRID = "#e4e4e4"
 # The two classes of points: pale, so that boundaries stand out on them.
 CLASSES = ("#f2d16b", "#9cc3e6")
 
-_GREENS = ("#b5dd8c", "#54b56b", "#00875f", "#004d3a")
+# From lime to dark teal: lightness falls evenly, so that neighbors differ also without hue.
+_GREENS = ("#c5d93d", "#6fc04f", "#009e73", "#00707a", "#0b3c49")
 _REDS = ("#f7b267", "#e8743b", "#c0392b", "#6b1414")
 
 _SETTINGS: Any = {  # rc parameters
@@ -61,9 +62,22 @@ def style() -> Iterator[None]:
         yield
 
 
-def figure(columns: int = 1, rows: int = 1, *, width: float, height: float, **options: Any):
-    """A figure (in inches) and its axes as a flat list, without pyplot's global state."""
+def figure(
+    columns: int = 1,
+    rows: int = 1,
+    *,
+    width: float,
+    height: float,
+    title: str | None = None,
+    **options: Any,
+):
+    """A figure (in inches) and its axes as a flat list, without pyplot's global state.
+
+    `title` says what the figure shows, above all panels.
+    """
     made = Figure(figsize=(width, height), layout="constrained")
+    if title is not None:
+        made.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
     axes = made.subplots(rows, columns, squeeze=False, **options)
     return made, list(axes.flat)
 
@@ -80,7 +94,7 @@ def footnote(figure: Figure, text: str) -> None:
 
 
 def greens(count: int) -> list[str]:
-    """Shades of the implicit neuron's colour, light to dark."""
+    """Shades of the implicit neuron's color, light to dark."""
     return _shades(_GREENS, count)
 
 
@@ -101,4 +115,6 @@ def bare(axes: Axes) -> None:
 
 def _shades(stops: Sequence[str], count: int) -> list[str]:
     scale = LinearSegmentedColormap.from_list("shades", list(stops))
-    return [to_hex(scale(i / max(1, count - 1))) for i in range(count)]
+    if count == 1:
+        return [to_hex(scale(0.5))]
+    return [to_hex(scale(i / (count - 1))) for i in range(count)]

@@ -22,7 +22,17 @@ def template(name: str) -> jinja2.Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["kept_together"] = kept_together
     return environment.get_template(name)
+
+
+def kept_together(text: str) -> str:
+    """Numbers stay on one line with their unit: a no-break space before it.
+
+    >>> kept_together("18.0 % (12 to 23)")
+    '18.0\\xa0% (12 to 23)'
+    """
+    return text.replace(" %", "\u00a0%")
 
 
 def embedded(images: Mapping[str, bytes]) -> dict[str, str]:

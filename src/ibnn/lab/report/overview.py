@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,9 @@ import ibnn
 from ibnn.lab import files
 from ibnn.lab.experiments.registry import names
 from ibnn.lab.report.output import embedded, template
-from ibnn.lab.report.write import ABOUT, FINDINGS, FINDINGS_VERSION, PAGE, ReportError
+from ibnn.lab.report.stored import FINDINGS, ReportError, read_findings
+from ibnn.lab.report.write import ABOUT, PAGE
+from ibnn.lab.results import RULE
 
 OVERVIEW = "index.html"
 
@@ -32,6 +33,11 @@ class Entry:
         lam = self.findings["lam"]
         return self.findings["dataset"] + (f", lam {lam}" if lam else "")
 
+    @property
+    def is_smoke(self) -> bool:
+        """Whether its numbers mean nothing."""
+        return self.findings["preset"] == "smoke"
+
 
 @dataclass(frozen=True)
 class Chapter:
@@ -43,38 +49,38 @@ class Chapter:
 
 def write_overview(root: str | os.PathLike[str]) -> Path:
     """Write `<root>/index.html` from the findings of every report below."""
-    found = chapters(root)
-    if not found:
-        raise ReportError(f"{root} has no report: no folder in it has a {FINDINGS}")
+    found, outdated = chapters(root)
     page = Path(root) / OVERVIEW
     text = template("overview.html.j2").render(
-        chapters=found, outdated=outdated(root), page_name=PAGE, version=ibnn.__version__
+        chapters=found,
+        smoke=any(entry.is_smoke for chapter in found for entry in chapter.entries),
+        outdated=outdated,
+        page_name=PAGE,
+        rule=RULE,
+        version=ibnn.__version__,
     )
     files.write_text(page, text)
     return page
 
 
-def outdated(root: str | os.PathLike[str]) -> list[str]:
-    """The reports another version of ibnn made: they are not summed up until made again."""
-    found = sorted(Path(root).glob(f"*/{FINDINGS}"))
-    return [
-        file.parent.name
-        for file in found
-        if json.loads(file.read_text())["version"] != FINDINGS_VERSION
-    ]
-
-
-def chapters(root: str | os.PathLike[str]) -> list[Chapter]:
-    """The reports below a folder by experiment, in the order of `ibnn run --help`."""
+def chapters(root: str | os.PathLike[str]) -> tuple[list[Chapter], list[str]]:
+    """The reports below a folder by experiment, in the order of `ibnn run --help`; and the folders
+    of those another version of ibnn made, which are not summed up until made again."""
     entries: dict[str, list[Entry]] = {}
+    outdated: list[str] = []
     for file in sorted(Path(root).glob(f"*/{FINDINGS}")):
-        if (file.parent / ABOUT).is_file():
-            findings = json.loads(file.read_text())
-            if findings["version"] != FINDINGS_VERSION:
-                continue
-            name = f"{findings['pictures'][0]['name']}.png"
-            picture = embedded({name: (file.parent / name).read_bytes()})[name]
-            entry = Entry(file.parent.name, findings, picture)
-            entries.setdefault(findings["experiment"], []).append(entry)
-    order = [name for name in names() if name in entries]
-    return [Chapter(entries[name][0].findings["title"], entries[name]) for name in order]
+        if not (file.parent / ABOUT).is_file():
+            continue
+        findings = read_findings(file)
+        if findings is None:
+            outdated.append(file.parent.name)
+            continue
+        name = f"{findings['pictures'][0]['name']}.png"
+        picture = embedded({name: (file.parent / name).read_bytes()})[name]
+        entry = Entry(file.parent.name, findings, picture)
+        entries.setdefault(findings["experiment"], []).append(entry)
+    if not entries and not outdated:
+        raise ReportError(f"{root} has no report: no folder in it has a {FINDINGS}")
+    known = [name for name in names() if name in entries]
+    order = [*known, *(name for name in entries if name not in known)]
+    return [Chapter(entries[name][0].findings["title"], entries[name]) for name in order], outdated

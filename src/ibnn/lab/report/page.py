@@ -67,7 +67,7 @@ def render(page: Page, images: Mapping[str, bytes], csv_name: str) -> str:
         findings=page.findings,
         preset=page.experiment.preset(page.settings),
         embedded=embedded(images),
-        files=[*images, csv_name],
+        figures=list(images),
         csv_name=csv_name,
         version=ibnn.__version__,
     )

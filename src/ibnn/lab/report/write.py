@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from ibnn.lab import files
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
@@ -15,17 +14,12 @@ from ibnn.lab.experiments.registry import get
 from ibnn.lab.plotting.style import style
 from ibnn.lab.report.output import csv_text, image_bytes
 from ibnn.lab.report.page import Page, render
+from ibnn.lab.report.stored import FINDINGS, ReportError, is_plain, summary
 from ibnn.lab.runner import collect
 
 ABOUT = "experiment.json"
 PAGE = "report.html"
-FINDINGS = "findings.json"
 VERSION = 1  # of experiment.json
-FINDINGS_VERSION = 2  # of findings.json
-
-
-class ReportError(Exception):
-    """A folder no report can be made of; one line."""
 
 
 def report_folder(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:
@@ -47,6 +41,7 @@ def write_report(
         raise ReportError(f"no run of {experiment.name} is finished in {root}")
     with style():
         findings = experiment.find(settings, runs)
+        assert all(is_plain(picture.name) for picture in findings.pictures)
         images = {
             f"{picture.name}.{kind}": image_bytes(picture.figure, kind)
             for picture in findings.pictures
@@ -63,32 +58,9 @@ def write_report(
     for name, content in images.items():
         files.write_bytes(folder / name, content)
     files.write_text(folder / f"{experiment.name}.csv", table)
-    files.write_json(folder / FINDINGS, _summary(page))
+    files.write_json(folder / FINDINGS, summary(page))
     files.write_text(folder / PAGE, html)
     return folder / PAGE
-
-
-def _summary(page: Page) -> dict[str, Any]:
-    """What an overview of several reports needs to know of this one."""
-    findings, experiment, settings = page.findings, page.experiment, page.settings
-    return {
-        "version": FINDINGS_VERSION,
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "dataset": experiment.dataset(settings),
-        "preset": settings.preset,
-        "lam": settings.lam,
-        "headline": findings.headline,
-        "claims": [asdict(claim) for claim in findings.claims],
-        "pictures": [{"name": p.name, "caption": p.caption} for p in findings.pictures],
-        "tables": [asdict(table) for table in findings.tables],
-        "settings": [list(line) for line in page.choices()],
-        "reduced": list(experiment.preset(settings).reduced),
-        "notes": list(findings.notes),
-        "runs": len(page.runs),
-        "missing": len(page.missing),
-        "seconds": sum(run.result.seconds for run in page.runs),
-    }
 
 
 def find_reports(folder: str | os.PathLike[str]) -> list[Path]:

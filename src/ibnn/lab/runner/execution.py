@@ -24,6 +24,7 @@ class Experiment(Protocol):
     name: ClassVar[str]
     engine: ClassVar[str]
     measures: ClassVar[int]
+    renamed: ClassVar[Mapping[str, str]]
 
     def check(self, settings: Any, /) -> None: ...
     def dataset(self, settings: Any, /) -> str: ...
@@ -132,4 +133,5 @@ def _measured(experiment: Experiment, run: Run) -> Run:
         values = experiment.measure(run)
         if values:
             files.write_json(file, {"version": experiment.measures, "values": values})
-    return replace(run, measured=values)
+    named = {experiment.renamed.get(name, name): value for name, value in values.items()}
+    return replace(run, measured=named)

@@ -8,7 +8,16 @@ from ibnn.lab.stats.curves import (
     reaches,
     running_mean,
 )
-from ibnn.lab.stats.paired import FEWEST_PAIRS, Paired, decide, paired
+from ibnn.lab.stats.paired import (
+    FEWEST_PAIRS,
+    Paired,
+    both_means,
+    claim,
+    decide,
+    difference,
+    judge,
+    paired,
+)
 from ibnn.lab.stats.text import counted, percent, percent_short, short, signed, spread
 
 __all__ = [
@@ -16,8 +25,12 @@ __all__ = [
     "Band",
     "Paired",
     "band",
+    "both_means",
+    "claim",
     "counted",
     "decide",
+    "difference",
+    "judge",
     "median_curve",
     "needed_for_common_best",
     "paired",

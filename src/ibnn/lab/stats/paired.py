@@ -1,4 +1,4 @@
-"""Differences between two groups of seeds, pair by pair."""
+"""Differences between two groups of seeds, pair by pair, and the sentences they decide."""
 
 from __future__ import annotations
 
@@ -8,22 +8,29 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
 
-from ibnn.lab.results import Answer
-from ibnn.lab.stats.text import signed
+from ibnn.lab.results import FEWEST_PAIRS, Answer, Claim
+from ibnn.lab.stats.text import percent, signed
 
-FEWEST_PAIRS = 5
+UNKNOWN = "not known yet"
+Expected = Literal["more", "less"]
 
 
 @dataclass(frozen=True)
 class Paired:
-    """The mean of paired differences with its 95 % confidence interval (Student's t)."""
+    """The mean of paired differences with its 95 % confidence interval (Student's t).
+
+    `first` and `second` are the means of both sides over the same pairs: their difference is
+    `mean`, so that a sentence may name all three.
+    """
 
     mean: float
     low: float
     high: float
     count: int
+    first: float = math.nan
+    second: float = math.nan
 
-    def answer(self, expected: Literal["more", "less"]) -> Answer:
+    def answer(self, expected: Expected) -> Answer:
         """Whether the difference is as a claim says: yes or no need five pairs and an interval
         that excludes zero.
 
@@ -34,28 +41,21 @@ class Paired:
             return "not decided"
         return "yes" if (self.mean > 0) == (expected == "more") else "no"
 
-    def percentage_points(self) -> str:
-        """The difference of accuracies or fractions, for people.
+    def text(self, unit: str = "points", scale: float = 100.0, digits: int = 2) -> str:
+        """The difference for people, by default of accuracies or fractions.
 
-        >>> Paired(0.1, 0.05, 0.15, 10).percentage_points()
+        >>> Paired(0.1, 0.05, 0.15, 10).text()
         '+10.00 points (95 % interval +5.00 to +15.00, 10 pairs)'
+        >>> Paired(2.0, 1.0, 3.0, 5).text("epochs", 1, 1)
+        '+2.0 epochs (95 % interval +1.0 to +3.0, 5 pairs)'
         """
-        mean, low, high = self.signed(100, 2)
-        return f"{mean} points (95 % interval {low} to {high}, {self.count} pairs)"
+        mean, low, high = self.signed(scale, digits)
+        return f"{mean} {unit} (95 % interval {low} to {high}, {self.count} pairs)"
 
     def signed(self, scale: float = 1.0, digits: int = 1) -> tuple[str, str, str]:
         """Mean and both ends, times `scale`, with their signs."""
         mean, low, high = (signed(scale * v, digits) for v in (self.mean, self.low, self.high))
         return mean, low, high
-
-
-def decide(difference: Paired | None, expected: Literal["more", "less"]) -> Answer:
-    """Whether a difference is as a claim says; not decided while there is none.
-
-    >>> decide(None, "more")
-    'not decided'
-    """
-    return difference.answer(expected) if difference else "not decided"
 
 
 def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | None:
@@ -64,11 +64,63 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | 
     >>> paired({0: 1.0, 1: 3.0}, {0: 0.0, 1: 0.0, 2: 9.0}).mean
     2.0
     """
-    differences = [first[seed] - second[seed] for seed in sorted(first.keys() & second.keys())]
-    if len(differences) < 2:
+    seeds = sorted(first.keys() & second.keys())
+    if len(seeds) < 2:
         return None
     from scipy.stats import t
 
+    differences = [first[seed] - second[seed] for seed in seeds]
     mean, count = fmean(differences), len(differences)
     half = float(t.ppf(0.975, count - 1)) * stdev(differences) / math.sqrt(count)
-    return Paired(mean, mean - half, mean + half, count)
+    sides = (fmean(group[seed] for seed in seeds) for group in (first, second))
+    return Paired(mean, mean - half, mean + half, count, *sides)
+
+
+def difference(
+    found: Paired | None, unit: str = "points", scale: float = 100.0, digits: int = 2
+) -> str:
+    """A paired difference for people, also one that is not known.
+
+    >>> difference(None)
+    'not known yet'
+    """
+    return found.text(unit, scale, digits) if found else UNKNOWN
+
+
+def both_means(found: Paired | None) -> str:
+    """Both accuracies and their difference, all three means over the same pairs.
+
+    >>> both_means(Paired(0.25, 0.2, 0.3, 5, first=0.75, second=0.5))
+    '75.0 % against 50.0 %, +25.00 points (95 % interval +20.00 to +30.00, 5 pairs)'
+    """
+    if found is None:
+        return UNKNOWN
+    return f"{percent(found.first)} against {percent(found.second)}, {found.text()}"
+
+
+def decide(found: Paired | None, expected: Expected) -> Answer:
+    """Whether a difference is as a claim says; not decided while there is none.
+
+    >>> decide(None, "more")
+    'not decided'
+    """
+    return found.answer(expected) if found else "not decided"
+
+
+def judge(found: Paired | None, *, more: str, less: str, undecided: str) -> str:
+    """The words a difference earns.
+
+    >>> judge(Paired(-2.0, -3.0, -1.0, 5), more="faster", less="slower", undecided="no faster")
+    'slower'
+    """
+    return {"yes": more, "no": less, "not decided": undecided}[decide(found, "more")]
+
+
+def claim(paper: str, measured: str, found: Paired | None, expected: Expected) -> Claim:
+    """A claim that one difference decides; its numbers are kept beside the sentence."""
+    numbers = (
+        {"mean": found.mean, "low": found.low, "high": found.high, "pairs": found.count}
+        if found
+        else {}
+    )
+    return Claim(paper, measured, decide(found, expected), numbers)

@@ -35,6 +35,7 @@ SOURCE = CifarSource(
         layers=3,
         channels=8,
         widths=(2, 4, 8, 12, 16),
+        learning_speed_channels=16,
         cpu=CpuPreset(epochs=10, n_train=3_000, n_test=2_000, widths=(2, 4, 8)),
         group="cifar10",
         expensive=True,

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ibnn.lab.stats import Band, Paired, band, median_curve, needed_for_common_best, paired, reaches
+from ibnn.lab.stats import (
+    Band,
+    Paired,
+    band,
+    median_curve,
+    needed_for_common_best,
+    paired,
+    percent,
+    reaches,
+)
 
 Curves = Mapping[int, Sequence[float]]  # by seed; nan where a run is missing
 
@@ -22,18 +31,24 @@ class Match:
     seeds: Band | None  # the same for each implicit network on its own
     never: int  # implicit networks that do not reach it
 
-    def text(self, before: str, write: Callable[[float], str]) -> str:
-        """The x of the implicit networks with its band: `before`, then numbers as `write` says."""
+    def medians(self, at: Callable[[float], str]) -> str:
+        """Both median curves in a sentence; `at` writes an x with its preposition."""
+        reached = "never" if self.implicit is None else at(self.implicit)
+        return (
+            f"Median curves: the standard one has its best, {percent(self.level)}, "
+            f"{at(self.standard)}; the implicit one reaches that {reached}."
+        )
+
+    def singles(self, write: Callable[[float], str]) -> str:
+        """The implicit networks one by one, in a sentence."""
         total = self.never + (self.seeds.count if self.seeds else 0)
         if self.seeds is None:
-            return f"never ({total} networks)"
-        middle = "not in the median" if self.implicit is None else before + write(self.implicit)
-        each = (
-            f"single networks {write(self.seeds.median)}, 90 % band {write(self.seeds.low)} to "
-            f"{write(self.seeds.high)}"
+            return f"Of {total} single implicit networks none reaches it."
+        missed = f"; {self.never} of {total} never" if self.never else ""
+        return (
+            f"Single implicit networks: median {write(self.seeds.median)}, 90 % band "
+            f"{write(self.seeds.low)} to {write(self.seeds.high)}{missed}."
         )
-        missed = f", {self.never} of {total} never" if self.never else ""
-        return f"{middle} ({each}{missed})"
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ibnn.lab.experiments.accuracy import tables as words
 from ibnn.lab.experiments.accuracy.comparison import Comparison
-from ibnn.lab.experiments.accuracy.figures import Axis, draw_comparison, draw_lam
+from ibnn.lab.experiments.accuracy.figures import Axis
 from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.results import Answer, Claim, Findings, Picture
-from ibnn.lab.stats import decide
+from ibnn.lab.experiments.readings import NOT_YET
+from ibnn.lab.results import Answer, Claim
+from ibnn.lab.stats import claim, decide, difference, judge
 from ibnn.lab.training import RunConfig
 
 
@@ -19,73 +19,62 @@ class Expressivity(Sweep):
 
     name = "expressivity"
     title = "Accuracy at equal size"
+    cheap = True
     standard_seeds = 10
+    column = "channels"
+    label = "trainable parameters of the standard network"
+    shows = "Best validation accuracy against the size of the network"
+    caption = (
+        "Median and 90 % band of the networks; channels vary. Below: implicit minus standard of "
+        "equal seeds, mean and 95 % interval."
+    )
 
     def values(self, settings: Settings) -> Sequence[float]:
-        return [float(c) for c in self.size(settings).widths or self.central(settings).widths]
+        return [float(channels) for channels in self.size(settings).widths]
 
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(channels=int(value))
 
-    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+    def told(self, value: float) -> str:
+        return f"{value:g} channel{'' if value == 1 else 's'}"
+
+    def points(self, settings: Settings, runs: Sequence[Run]) -> list[Point]:
+        return [point for point in super().points(settings, runs) if point.standard]
+
+    def axis(self, points: Sequence[Point]) -> Axis:
         # lam is no reason to shift a point: both neurons stand at the standard one's count
-        points = [p for p in self.points(settings, runs) if p.standard]
-        sizes = [next(iter(p.standard.values())).result.parameters for p in points]
-        comparison = self.comparison(points, [float(size) for size in sizes])
-        axis = Axis("trainable parameters", lambda x: f"{x / 1000:.3g}k", comparison.xs, log=True)
-        note = words.footnote(self.preset(settings), runs)
-        lam = {f"{p.value:g} channels": list(p.implicit.values()) for p in points}
-        return Findings(
-            headline=_headline(comparison, points),
-            pictures=[
-                Picture("expressivity", draw_comparison(comparison, axis, note), _CAPTION),
-                Picture("lam", draw_lam(lam), "λ while it is trained, by channels."),
-            ],
-            claims=_claims(comparison, points),
-            rows=words.point_rows(points, "channels"),
-            tables=[words.point_table(points, "Channels", lambda c: f"{c:g}")],
-            notes=words.notes(
-                "The paper does not list its numbers of channels: these are ours. Parameters are "
-                "those of the standard network; the implicit one has one more per layer.",
-            ),
-            settings=words.settings_lines(self, settings, self.mode(settings), runs),
+        sizes = [float(next(iter(p.standard.values())).result.parameters) for p in points]
+        return Axis(self.label, lambda x: f"{x / 1000:.3g}k", sizes, log=True)
+
+    def headline(self, comparison: Comparison, points: Sequence[Point]) -> str:
+        found = comparison.mean_difference()
+        if found is None:
+            return NOT_YET
+        better = judge(
+            found,
+            more="At equal size the implicit-bias network is more accurate than the standard one",
+            less="At equal size the implicit-bias network is less accurate than the standard one",
+            undecided="Which network is more accurate at equal size is not decided",
         )
+        return f"{better}: best accuracy, mean over {len(points)} sizes, {difference(found)}."
 
-
-_CAPTION = (
-    "Best validation accuracy against the number of trainable parameters (channels vary), median "
-    "and 90 % band. Below: implicit minus standard of equal seeds, mean and 95 % interval."
-)
-
-
-def _headline(comparison: Comparison, points: Sequence[Point]) -> str:
-    found = comparison.mean_difference()
-    if found is None:
-        return words.NOT_YET
-    return (
-        f"At equal size the implicit-bias network's best accuracy differs from the standard one's "
-        f"by {words.difference(found)}, mean over {len(points)} sizes."
-    )
-
-
-def _claims(comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
-    over_all = comparison.mean_difference()
-    each = [point.difference() for point in points]
-    answers: list[Answer] = [decide(found, "more") for found in each]
-    listed = "; ".join(
-        f"{p.value:g} channels {words.difference(d)}" for p, d in zip(points, each, strict=True)
-    )
-    every: Answer = answers[0] if len(set(answers)) == 1 else "not decided"
-    return [
-        Claim(
-            "With as many parameters IBNN is more accurate.",
-            f"Mean over all sizes: {words.difference(over_all)}",
-            decide(over_all, "more"),
-        ),
-        Claim(
-            "It is so at every size.",
-            f"{listed}. Decided: {answers.count('yes')} yes, {answers.count('no')} no of "
-            f"{len(answers)}.",
-            "no" if "no" in answers else every,
-        ),
-    ]
+    def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
+        over_all = comparison.mean_difference()
+        each = {self.told(point.value): point.difference() for point in points}
+        answers: list[Answer] = [decide(found, "more") for found in each.values()]
+        listed = "; ".join(f"{name} {difference(found)}" for name, found in each.items())
+        every: Answer = "yes" if set(answers) == {"yes"} else "not decided"
+        return [
+            claim(
+                "With as many parameters IBNN is more accurate.",
+                f"Mean over all sizes: {difference(over_all)}",
+                over_all,
+                "more",
+            ),
+            Claim(
+                "It is so at every size.",
+                f"{listed}. Decided: {answers.count('yes')} yes, {answers.count('no')} no of "
+                f"{len(answers)}.",
+                "no" if "no" in answers else every,
+            ),
+        ]

@@ -11,12 +11,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from ibnn.lab.experiments.accuracy.comparison import Comparison, Curves, Match
+from ibnn.lab.experiments.accuracy.comparison import Comparison, Match
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.plotting import style
-from ibnn.lab.stats import band, percent
+from ibnn.lab.plotting.bands import draw_band
+from ibnn.lab.stats import percent
 
-BAND = 0.9
 WIDTH = 6.4
 
 
@@ -28,25 +28,36 @@ class Axis:
     write: Callable[[float], str]
     ticks: Sequence[float] | None = None
     log: bool = False
+    marks: bool = True  # whether values get a marker: few ones, not every epoch
 
 
 def draw_comparison(
-    comparison: Comparison, axis: Axis, note: str, match: Match | None = None, marks: bool = True
+    comparison: Comparison, axis: Axis, title: str, note: str, match: Match | None = None
 ) -> Figure:
     """Top: median and band of both neurons. Bottom: paired difference with its 95 % interval."""
     figure, (top, bottom) = style.figure(
-        rows=2, width=WIDTH, height=5.4, sharex=True, gridspec_kw={"height_ratios": (3, 1.4)}
+        rows=2,
+        width=WIDTH,
+        height=5.6,
+        title=title,
+        sharex=True,
+        gridspec_kw={"height_ratios": (3, 1.4)},
     )
-    marker = "o" if marks else ""
-    for curves, name, colour in (
-        (comparison.standard, "standard", style.STANDARD),
-        (comparison.implicit, "implicit bias", style.IMPLICIT),
+    marker = "o" if axis.marks else ""
+    for curves, name, color in (
+        (comparison.standard, "standard ()", style.STANDARD),
+        (comparison.implicit, "implicit bias ()", style.IMPLICIT),
     ):
-        _family(top, comparison.xs, curves, name, colour, marker)
+        values = [
+            [100 * curve[i] for curve in curves.values() if not math.isnan(curve[i])]
+            for i in range(len(comparison.xs))
+        ]
+        draw_band(top, comparison.xs, values, color=color, label=name, marker=marker)
     if match is not None:
         _draw_match(top, match, axis)
     top.set_ylabel("validation accuracy, %")
-    top.legend(loc="lower right")
+    if not comparison.is_empty:
+        top.legend(loc="lower right")
     _differences(bottom, comparison, marker)
     bottom.set_ylabel("implicit minus\nstandard, points")
     _set_axis(bottom, axis)
@@ -57,21 +68,22 @@ def draw_comparison(
 def draw_lam(runs: Mapping[str, Sequence[Run]]) -> Figure:
     """lam over the epochs: one panel per layer, one line per group (its median), all runs pale."""
     layers = max((len(run.result.lam) for group in runs.values() for run in group), default=1)
-    figure, panels = style.figure(layers, width=WIDTH, height=2.7, sharey=True)
-    colours = style.greens(len(runs))
+    title = "λ of the implicit-bias networks while training"
+    figure, panels = style.figure(layers, width=WIDTH, height=3.0, title=title, sharey=True)
+    colors = style.greens(len(runs))
     for layer, axes in enumerate(panels):
-        for (name, group), colour in zip(runs.items(), colours, strict=True):
+        for (name, group), color in zip(runs.items(), colors, strict=True):
             paths = [_lam_path(run, layer) for run in group]
             for path in paths:
-                axes.plot(range(1, len(path) + 1), path, color=colour, alpha=0.25, linewidth=0.8)
+                axes.plot(range(1, len(path) + 1), path, color=color, alpha=0.3, linewidth=0.8)
             if paths:
                 middle = [median(values) for values in zip(*paths, strict=False)]
-                axes.plot(range(1, len(middle) + 1), middle, color=colour, label=name)
+                axes.plot(range(1, len(middle) + 1), middle, color=color, label=name)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_title(f"layer {layer + 1}" if layers > 1 else "")
     panels[0].set_ylabel("λ")
-    if len(runs) > 1:
+    if any(runs.values()) and len(runs) > 1:
         panels[-1].legend(loc="best", fontsize=7)
     return figure
 
@@ -80,44 +92,28 @@ def _lam_path(run: Run, layer: int) -> list[float]:
     return [line.lam[layer] for line in run.metrics() if line.stage == "training"]
 
 
-def _family(
-    axes: Axes, xs: Sequence[float], curves: Curves, name: str, colour: str, marker: str
-) -> None:
-    places, bands = [], []
-    for index, x in enumerate(xs):
-        values = [100 * c[index] for c in curves.values() if not math.isnan(c[index])]
-        if values:
-            places.append(x)
-            bands.append(band(values, BAND))
-    if not places:
-        return
-    low, high = [b.low for b in bands], [b.high for b in bands]
-    axes.fill_between(places, low, high, color=colour, alpha=0.18, linewidth=0)
-    label = f"{name} ({max(b.count for b in bands)})"
-    middle = [b.median for b in bands]
-    axes.plot(places, middle, color=colour, marker=marker, markersize=4, label=label)
-
-
 def _draw_match(axes: Axes, match: Match, axis: Axis) -> None:
     """The paper's dashed reading: the standard best, where it is, and where it is matched."""
     level = 100 * match.level
     axes.axhline(level, color=style.READING, linestyle="--", linewidth=1.1)
-    axes.text(
-        0.01,
-        level,
+    axes.annotate(
         f"standard best {percent(match.level)}",
+        (1.0, level),
+        xycoords=axes.get_yaxis_transform(),
+        xytext=(-2, -3),
+        textcoords="offset points",
+        ha="right",
+        va="top",
         color=style.READING,
         fontsize=7.5,
-        va="bottom",
-        transform=axes.get_yaxis_transform(),
     )
     # one below the line, one above: they may stand at almost the same x
-    for x, colour, away in (
+    for x, color, away in (
         (match.standard, style.STANDARD, -15),
         (match.implicit, style.IMPLICIT, 9),
     ):
         if x is not None:
-            axes.plot([x], [level], marker="o", markersize=7, mfc="none", mec=colour, mew=1.6)
+            axes.plot([x], [level], marker="o", markersize=7, mfc="none", mec=color, mew=1.6)
             axes.annotate(
                 axis.write(x),
                 (x, level),
@@ -125,7 +121,7 @@ def _draw_match(axes: Axes, match: Match, axis: Axis) -> None:
                 textcoords="offset points",
                 ha="center",
                 fontsize=8,
-                color=colour,
+                color=color,
             )
 
 

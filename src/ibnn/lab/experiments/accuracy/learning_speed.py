@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ibnn.lab.experiments.accuracy import tables as words
 from ibnn.lab.experiments.accuracy.comparison import Comparison
-from ibnn.lab.experiments.accuracy.figures import Axis, draw_comparison, draw_lam
+from ibnn.lab.experiments.accuracy.figures import Axis
 from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS
-from ibnn.lab.results import Claim, Findings, Picture
-from ibnn.lab.stats import decide, percent, running_mean
-from ibnn.lab.training import RunConfig
+from ibnn.lab.experiments.readings import NOT_YET, numbers
+from ibnn.lab.results import Claim
+from ibnn.lab.stats import claim, difference, judge, running_mean
+from ibnn.lab.training import Metrics, RunConfig
 
 SMOOTHED = 3  # epochs of the running mean
-CIFAR_CHANNELS = 16  # the published figure has UCN(3,16) there
 
 
 class LearningSpeed(Sweep):
@@ -23,122 +22,122 @@ class LearningSpeed(Sweep):
 
     name = "learning-speed"
     title = "Learning speed"
+    cheap = True
     standard_seeds = 20
+    column = "channels"
+    label = "epoch"
+    shows = f"Validation accuracy while training, running mean of {SMOOTHED} epochs"
+    reads_match = True
+    caption = (
+        "Median and 90 % band of the networks; warm-up is not counted. Dashed: the best of the "
+        "standard networks' median; circles: when they have it, and when the implicit-bias "
+        "networks' median reaches it. Below: implicit minus standard of equal seeds, mean and "
+        "95 % interval."
+    )
 
     def values(self, settings: Settings) -> Sequence[float]:
-        central = self.central(settings).channels
-        published = self.dataset(settings) == "cifar10" and settings.preset == "paper"
-        return [float(CIFAR_CHANNELS if published else central)]
+        defaults = self.defaults(settings)
+        published = defaults.learning_speed_channels if settings.preset == "paper" else None
+        return [float(published or defaults.channels)]
 
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(channels=int(value))
 
-    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        (point,) = self.points(settings, runs)
-        preset, mode = self.preset(settings), self.mode(settings)
-        xs = list(range(1, preset.epochs + 1))
-        comparison = Comparison(xs, _curves(point.standard, xs), _curves(point.implicit, xs))
+    def told(self, value: float) -> str:
+        return f"{value:g} channels"
+
+    def axis(self, points: Sequence[Point]) -> Axis:
+        return Axis(self.label, _epoch, marks=False)
+
+    def compare(self, axis: Axis, points: Sequence[Point]) -> Comparison:
+        (point,) = points
+        last = max((run.config.epochs for run in point.runs), default=0)
+        xs = range(1, last + 1)
+        return Comparison(list(xs), _curves(point.standard), _curves(point.implicit))
+
+    def headline(self, comparison: Comparison, points: Sequence[Point]) -> str:
         match = comparison.match()
-        axis = Axis("epoch", lambda x: f"{x:.0f}" if x == round(x) else f"{x:.1f}")
-        note = words.footnote(preset, runs)
-        smoothed = f"; running mean of {SMOOTHED} epochs"
-        figure = draw_comparison(comparison, axis, note + smoothed, match, marks=False)
-        learnt = {"": list(point.implicit.values())} if point.implicit else {}
-        return Findings(
-            headline=_headline(comparison, preset.epochs),
-            pictures=[
-                Picture("learning-speed", figure, _CAPTION),
-                Picture("lam", draw_lam(learnt), "λ while it is trained, every network."),
-            ],
-            claims=_claims(comparison, point, preset.epochs),
-            rows=[row for group in (point.standard, point.implicit) for row in _rows(group)],
-            tables=[words.point_table([point], "Channels", lambda value: f"{value:g}")],
-            notes=words.notes(
-                "An epoch here is a pass over the training images used; the two warm-up epochs "
-                "are not counted, as in the paper.",
-                "The running mean is centred; at the ends it has two epochs.",
-            ),
-            settings=words.settings_lines(self, settings, mode, runs),
+        if match is None:
+            return NOT_YET
+        faster = judge(
+            comparison.saving(),
+            more="The implicit-bias network learns faster than the standard one",
+            less="The implicit-bias network learns more slowly than the standard one",
+            undecided="Which network learns faster is not decided",
         )
+        return f"{faster}: {_saved(comparison)}. {match.medians(_in_epoch)}"
 
-
-_CAPTION = (
-    "Validation accuracy against epoch, median and 90 % band of the networks. Dashed: the best of "
-    "the standard networks' median; circles: when they have it, and when the implicit-bias "
-    "networks reach it. Below: implicit minus standard of equal seeds, mean and 95 % interval."
-)
-
-
-def _curves(runs: Mapping[int, Run], xs: Sequence[int]) -> dict[int, list[float]]:
-    curves: dict[int, list[float]] = {}
-    for seed, run in runs.items():
-        by_epoch = {m.epoch: m.accuracy for m in run.metrics() if m.stage == "training"}
-        curves[seed] = running_mean([by_epoch[x] for x in xs], SMOOTHED)
-    return curves
-
-
-def _headline(comparison: Comparison, epochs: int) -> str:
-    match = comparison.match()
-    if match is None:
-        return words.NOT_YET
-    return (
-        f"The standard network has its best, {percent(match.level)}, in epoch {match.standard:g} "
-        f"of {epochs}; the implicit-bias network reaches it "
-        f"{match.text('in epoch ', lambda x: f'{x:.1f}')}."
-    )
-
-
-def _claims(comparison: Comparison, point: Point, epochs: int) -> list[Claim]:
-    match, saving = comparison.match(), comparison.saving()
-    accuracy = point.difference()
-    over_all = comparison.mean_difference()
-    matched = (
-        f"Of {epochs} epochs: standard best {percent(match.level)} in epoch {match.standard:g}; "
-        f"implicit {match.text('in epoch ', lambda x: f'{x:.1f}')}. "
-        if match
-        else ""
-    )
-    return [
-        Claim(
-            f"IBNN matches the standard network's best accuracy in 18 to 25 of {EPOCHS} epochs, "
-            "where the standard network needs 53 or more: it learns faster.",
-            matched
-            + "Epochs saved to the highest accuracy both twins reach: "
-            + words.in_units(saving, "epochs"),
-            decide(saving, "more"),
-        ),
-        Claim(
-            "It is ahead while it learns.",
-            "Difference of validation accuracy, mean over all epochs: "
-            + words.difference(over_all),
-            decide(over_all, "more"),
-        ),
-        Claim(
-            "Its best accuracy is higher.",
-            f"Difference of best validation accuracy: {words.difference(accuracy)}",
-            decide(accuracy, "more"),
-        ),
-    ]
-
-
-def _rows(runs: Mapping[int, Run]) -> list[dict[str, object]]:
-    rows: list[dict[str, object]] = []
-    for run in runs.values():
-        lines = [m for m in run.metrics() if m.stage == "training"]
-        smooth = running_mean([m.accuracy for m in lines], SMOOTHED)
-        rows += [
-            {
-                "neuron": run.config.neuron,
-                "seed": run.config.seed,
-                "epoch": m.epoch,
-                "accuracy": m.accuracy,
-                "running_mean": round(value, 6),
-                "train_accuracy": m.train_accuracy,
-                "loss": m.loss,
-                "learning_rate": m.learning_rate,
-                "lam": " ".join(f"{v:.5g}" for v in m.lam),
-                "run": run.result.identity,
-            }
-            for m, value in zip(lines, smooth, strict=True)
+    def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
+        (point,) = points
+        match, over_all = comparison.match(), comparison.mean_difference()
+        accuracy = point.difference()
+        read = f"{match.medians(_in_epoch)} {match.singles(_epoch)} " if match else ""
+        return [
+            claim(
+                f"IBNN matches the standard network's best accuracy in 18 to 25 of {EPOCHS} "
+                "epochs, where the standard network needs 53 or more: it learns faster.",
+                f"Of {len(comparison.xs)} epochs. {read}To the highest accuracy both twins "
+                f"reach: {_saved(comparison)}",
+                comparison.saving(),
+                "more",
+            ),
+            claim(
+                "It is ahead while it learns.",
+                "Difference of validation accuracy, mean over all epochs: " + difference(over_all),
+                over_all,
+                "more",
+            ),
+            claim(
+                "Its best accuracy is higher.",
+                f"Difference of best validation accuracy: {difference(accuracy)}",
+                accuracy,
+                "more",
+            ),
         ]
-    return rows
+
+    def rows(self, points: Sequence[Point]) -> list[dict[str, object]]:
+        """One line for each epoch."""
+        return [row for point in points for run in point.runs for row in _rows(run)]
+
+
+def _validations(run: Run) -> list[Metrics]:
+    return [line for line in run.metrics() if line.stage == "training"]
+
+
+def _curves(runs: Mapping[int, Run]) -> dict[int, list[float]]:
+    return {
+        seed: running_mean([line.accuracy for line in _validations(run)], SMOOTHED)
+        for seed, run in runs.items()
+    }
+
+
+def _saved(comparison: Comparison) -> str:
+    return difference(comparison.saving(), "epochs saved", scale=1, digits=1)
+
+
+def _epoch(x: float) -> str:
+    return f"{x:.0f}" if x == round(x) else f"{x:.1f}"
+
+
+def _in_epoch(x: float) -> str:
+    return f"in epoch {_epoch(x)}"
+
+
+def _rows(run: Run) -> list[dict[str, object]]:
+    lines = _validations(run)
+    smooth = running_mean([line.accuracy for line in lines], SMOOTHED)
+    return [
+        {
+            "neuron": run.config.neuron,
+            "seed": run.config.seed,
+            "epoch": line.epoch,
+            "accuracy": line.accuracy,
+            "running_mean": round(value, 6),
+            "train_accuracy": line.train_accuracy,
+            "loss": line.loss,
+            "learning_rate": line.learning_rate,
+            "lam": numbers(line.lam),
+            "run": run.result.identity,
+        }
+        for line, value in zip(lines, smooth, strict=True)
+    ]

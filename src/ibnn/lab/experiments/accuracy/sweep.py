@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ibnn.lab.experiments.accuracy.comparison import Comparison
+from ibnn.lab.experiments.accuracy.figures import Axis, draw_comparison, draw_lam
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.lam_modes import LamMode, lam_mode
-from ibnn.lab.stats import Paired, paired
+from ibnn.lab.experiments.protocol import protocol
+from ibnn.lab.experiments.readings import (
+    amounts,
+    best_accuracy,
+    finished,
+    median_lam,
+    readings,
+    run_row,
+)
+from ibnn.lab.results import Claim, Findings, Picture, Table
+from ibnn.lab.stats import Paired, band, difference, paired, percent
 from ibnn.lab.training import Result, RunConfig
-
-Reading = Callable[[Run], float]
-
-
-def best_accuracy(run: Run) -> float:
-    """The best validation accuracy of a run: what the paper's figures show."""
-    return run.result.best_accuracy
 
 
 @dataclass(frozen=True)
@@ -30,26 +35,60 @@ class Point:
     standard: Mapping[int, Run]
     implicit: Mapping[int, Run]
 
-    def difference(self, reading: Reading = best_accuracy) -> Paired | None:
-        """Implicit minus standard over the seeds both have."""
-        return paired(readings(self.implicit, reading), readings(self.standard, reading))
+    @property
+    def runs(self) -> list[Run]:
+        """All of them."""
+        return [*self.standard.values(), *self.implicit.values()]
 
-
-def readings(runs: Mapping[int, Run], reading: Reading = best_accuracy) -> dict[int, float]:
-    """One number of each run, by seed."""
-    return {seed: reading(run) for seed, run in runs.items()}
+    def difference(self) -> Paired | None:
+        """Best accuracy, implicit minus standard, over the seeds both have."""
+        return paired(readings(self.implicit), readings(self.standard))
 
 
 class Sweep(ImageExperiment):
     """Standard and implicit networks with equal seeds at every value of something."""
 
+    column: ClassVar[str]  # the value's name, in the CSV
+    label: ClassVar[str]  # of the x axis
+    shows: ClassVar[str]  # the figure's title
+    caption: ClassVar[str]
+    reads_match: ClassVar[bool] = False  # whether the standard best is marked, and where it is met
+
     @abstractmethod
     def values(self, settings: Settings) -> Sequence[float]:
-        """The values on the x axis."""
+        """The values that are trained."""
 
     @abstractmethod
     def at(self, config: RunConfig, value: float) -> RunConfig:
         """The run at one of those values."""
+
+    @abstractmethod
+    def told(self, value: float) -> str:
+        """A value for readers: "40 % of the data"."""
+
+    @abstractmethod
+    def headline(self, comparison: Comparison, points: Sequence[Point]) -> str:
+        """The finding in a sentence or two."""
+
+    @abstractmethod
+    def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
+        """The table "paper says / measured here"."""
+
+    def axis(self, points: Sequence[Point]) -> Axis:
+        """By default values are fractions, drawn in per cent."""
+        return Axis(self.label, lambda x: f"{x:.0f} %", [100 * point.value for point in points])
+
+    def compare(self, axis: Axis, points: Sequence[Point]) -> Comparison:
+        """By default the best accuracy of every network over the points."""
+        return Comparison(
+            axis.ticks or (),
+            _curves([point.standard for point in points]),
+            _curves([point.implicit for point in points]),
+        )
+
+    def tables(self, points: Sequence[Point]) -> list[Table]:
+        """Further numbers."""
+        return [self._table(points)]
 
     def check(self, settings: Settings) -> None:
         super().check(settings)
@@ -63,50 +102,96 @@ class Sweep(ImageExperiment):
         mode = self.mode(settings)
         known: list[RunConfig] = []
         for value in self.values(settings):
-            known += [self._standard(settings, value, seed) for seed in self._seeds(settings)]
-            for seed in range(self.preset(settings).seeds):
-                known += mode.runs(self._implicit(settings, value, seed), results)
+            known += self._standard(settings, value).values()
+            for implicit in self._implicit(settings, value).values():
+                known += mode.runs(implicit, results)
         return known
+
+    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+        points = self.points(settings, runs)
+        axis = self.axis(points)
+        comparison = self.compare(axis, points)
+        match = comparison.match() if self.reads_match else None
+        figure = draw_comparison(comparison, axis, self.shows, _note(runs), match)
+        return Findings(
+            headline=self.headline(comparison, points),
+            pictures=[Picture(self.name, figure, self.caption), self.lam_picture(points)],
+            claims=self.claims(comparison, points),
+            rows=self.rows(points),
+            tables=self.tables(points),
+            settings=self.settings_lines(settings, points, runs),
+        )
 
     def points(self, settings: Settings, runs: Sequence[Run]) -> list[Point]:
         """The finished runs by value, neuron and seed; runs that only helped to find lam aside."""
-        by_name = {run.config.identity(): run for run in runs}
-        results = {name: run.result for name, run in by_name.items()}
+        results = {run.config.identity(): run.result for run in runs}
         mode, points = self.mode(settings), []
         for value in self.values(settings):
-            standard = {
-                seed: self._standard(settings, value, seed) for seed in self._seeds(settings)
-            }
             implicit = {
-                seed: mode.compared(self._implicit(settings, value, seed), results)
-                for seed in range(self.preset(settings).seeds)
+                seed: mode.compared(config, results)
+                for seed, config in self._implicit(settings, value).items()
             }
-            points.append(Point(value, _finished(standard, by_name), _finished(implicit, by_name)))
+            standard = finished(self._standard(settings, value), runs)
+            points.append(Point(value, standard, finished(implicit, runs)))
         return points
 
-    def comparison(self, points: Sequence[Point], xs: Sequence[float]) -> Comparison:
-        """The best accuracy of every network over the points."""
-        return Comparison(xs, _curves(points, "standard"), _curves(points, "implicit"))
+    def lam_picture(self, points: Sequence[Point]) -> Picture:
+        """lam of every implicit network over its epochs."""
+        groups = {self.told(p.value): list(p.implicit.values()) for p in points}
+        caption = "λ of every network (pale) over the epochs, and the median of each group."
+        return Picture("lam", draw_lam(groups), caption)
 
-    def _seeds(self, settings: Settings) -> range:
-        return range(self.instances(settings))
+    def rows(self, points: Sequence[Point]) -> list[dict[str, object]]:
+        """The CSV: one line for each run."""
+        return [run_row(run, **{self.column: p.value}) for p in points for run in p.runs]
 
-    def _standard(self, settings: Settings, value: float, seed: int) -> RunConfig:
-        return self.at(self.base(settings, seed=seed), value)
+    def settings_lines(
+        self, settings: Settings, points: Sequence[Point], runs: Sequence[Run]
+    ) -> list[tuple[str, str]]:
+        """How the runs that are compared were trained."""
+        results = {run.config.identity(): run.result for run in runs}
+        compared = [run for point in points for run in point.runs]
+        return protocol(compared or runs, lam=self.mode(settings).about(results))
 
-    def _implicit(self, settings: Settings, value: float, seed: int) -> RunConfig:
-        return self._standard(settings, value, seed).replace(neuron="implicit")
+    def _table(self, points: Sequence[Point]) -> Table:
+        return Table(
+            "Best validation accuracy: medians with 90 % bands, and the mean paired difference",
+            ("", "Standard", "Implicit bias", "Implicit minus standard", "λ (median)"),
+            [
+                (
+                    self.told(point.value),
+                    _band(point.standard),
+                    _band(point.implicit),
+                    difference(point.difference()),
+                    median_lam(point.implicit),
+                )
+                for point in points
+            ],
+        )
+
+    def _standard(self, settings: Settings, value: float) -> dict[int, RunConfig]:
+        seeds = range(self.instances(settings))
+        return {seed: self.at(self.base(settings, seed=seed), value) for seed in seeds}
+
+    def _implicit(self, settings: Settings, value: float) -> dict[int, RunConfig]:
+        seeds, neuron = range(self.preset(settings).seeds), "implicit"
+        return {s: self.at(self.base(settings, seed=s, neuron=neuron), value) for s in seeds}
 
 
-def _curves(points: Sequence[Point], neuron: str) -> dict[int, list[float]]:
-    runs: list[Mapping[int, Run]] = [getattr(point, neuron) for point in points]
-    seeds = sorted({seed for group in runs for seed in group})
+def _note(runs: Sequence[Run]) -> str:
+    return f"{amounts(runs)}; number of networks in brackets"
+
+
+def _curves(groups: Sequence[Mapping[int, Run]]) -> dict[int, list[float]]:
+    seeds = sorted({seed for group in groups for seed in group})
     return {
-        seed: [best_accuracy(group[seed]) if seed in group else math.nan for group in runs]
+        seed: [best_accuracy(group[seed]) if seed in group else math.nan for group in groups]
         for seed in seeds
     }
 
 
-def _finished(configs: Mapping[int, RunConfig | None], runs: Mapping[str, Run]) -> dict[int, Run]:
-    names = {seed: config.identity() for seed, config in configs.items() if config}
-    return {seed: runs[name] for seed, name in names.items() if name in runs}
+def _band(runs: Mapping[int, Run]) -> str:
+    if not runs:
+        return "none"
+    found = band(list(readings(runs).values()))
+    return f"{percent(found.median)} ({100 * found.low:.1f} to {100 * found.high:.1f})"

@@ -12,6 +12,7 @@ import ibnn
 from ibnn.lab.plotting import style
 
 UNITS = 100
+STD = 0.5  # of their pre-activations
 LAMBDAS = (-1.0, -0.2, 0.05)
 SLOPE = 10.0
 STEPS = 24
@@ -21,10 +22,12 @@ FLOOR = 1e-13  # below it energies differ by rounding only
 
 def draw_energy() -> Figure:
     """Left: energy above its minimum against steps. Right: paths of three units."""
-    figure, (falling, paths) = style.figure(2, width=9.6, height=4.0)
+    figure, (falling, paths) = style.figure(
+        2, width=9.6, height=4.3, title="The solve as a descent of the energy"
+    )
     generator = torch.Generator().manual_seed(0)
-    y = 0.5 * torch.randn(UNITS, generator=generator, dtype=torch.float64)
-    for lam, colour in zip(LAMBDAS, style.greens(len(LAMBDAS))[::-1], strict=True):
+    y = STD * torch.randn(UNITS, generator=generator, dtype=torch.float64)
+    for lam, color in zip(LAMBDAS, style.greens(len(LAMBDAS))[::-1], strict=True):
         lowest = ibnn.energy(ibnn.implicit_bias(y, lam, SLOPE), y, lam, SLOPE)
         for solver, (name, line, _) in SOLVERS.items():
             above = [
@@ -33,7 +36,7 @@ def draw_energy() -> Figure:
             count = next((i for i, e in enumerate(above) if e < FLOOR), len(above) - 1) + 1
             shown = np.maximum(above[:count], FLOOR)
             label = f"{name}, λ = {lam:g}"
-            falling.plot(shown, line, color=colour, marker=".", label=label)
+            falling.plot(shown, line, color=color, marker=".", label=label)
     falling.set_yscale("log")
     falling.set_title(f"Energy above its minimum, {UNITS} units")
     falling.set_xlabel("steps of the solver")
@@ -59,10 +62,10 @@ def _landscape(axes: Axes, y: Tensor, lam: float) -> None:
     z = y.mean() + us[..., None] * plane[0] + vs[..., None] * plane[1]
     energies = ibnn.energy(z, y.expand_as(z), lam, SLOPE).numpy()
     axes.contour(u.numpy(), v.numpy(), energies, levels=18, colors=style.GRID, linewidths=1.0)
-    for solver, colour in (("gradient", style.OTHER), ("newton", style.IMPLICIT)):
+    for solver, color in (("gradient", style.OTHER), ("newton", style.IMPLICIT)):
         name, line, marker = SOLVERS[solver]
         path = torch.stack(_path(y, lam, solver, 40)) @ plane.T
-        axes.plot(*path.T, line, color=colour, marker=marker, markersize=4, label=name)
+        axes.plot(*path.T, line, color=color, marker=marker, markersize=4, label=name)
         ends = [(float(point[0]), float(point[1])) for point in (path[0], path[-1])]
         for text, end in zip(("y", "z"), ends, strict=True):
             axes.annotate(text, end, xytext=(0, -14), textcoords="offset points")

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any, ClassVar
 
-from ibnn.lab.experiments.boundary import findings as words
-from ibnn.lab.experiments.boundary.energy import draw_energy
+from ibnn.lab.experiments.boundary import findings
+from ibnn.lab.experiments.boundary.energy import STD, UNITS, draw_energy
 from ibnn.lab.experiments.boundary.figures import draw_boundaries, draw_every_network, draw_seeds
 from ibnn.lab.experiments.experiment import Experiment, Preset, Run, Settings
+from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.stats.region import curved_fraction, logits_on_grid, pack, solidity
 from ibnn.lab.training import Result, RunConfig
@@ -18,8 +19,8 @@ from ibnn.lab.training import Result, RunConfig
 LAMBDAS = (-1.0, -0.5, -0.2, -0.05, 0.05)
 SLOPES = (1.0, 3.0, 10.0, 30.0)
 SLOPE = 10.0
-# A lam above the threshold of uniqueness 1/p acts at this share of it, as a learnt one would.
-SHARE_OF_THRESHOLD = 0.95
+# A lam above the threshold of uniqueness 1/p acts at this fraction of it, as a learnt one would.
+FRACTION_OF_THRESHOLD = 0.95
 MEASURED_SIDE = 81  # points per side of the grid on which a region is measured
 
 
@@ -63,11 +64,12 @@ class Boundary(Experiment):
     title = "Decision boundaries of three hidden neurons"
     datasets = ("arrows", "moons", "circles", "spirals")
     engine = "ensemble"
+    renamed: ClassVar = {"curved_share": "curved_fraction"}
     presets: ClassVar = {
         "smoke": Preset(
             seeds=2,
             epochs=3,
-            reduced=("2 seeds and 3 epochs on 400 points: shows that it runs, nothing else.",),
+            reduced=("2 seeds and 3 epochs on 400 points.",),
             more={"n_train": 400, "n_test": 400, "initialisation": "torch"},
         ),
         "cpu": Preset(seeds=10, epochs=200, more={"initialisation": "torch"}),
@@ -101,7 +103,7 @@ class Boundary(Experiment):
         values = logits_on_grid(run.network(), MEASURED_SIDE)
         return {
             "solidity": solidity(values > 0),
-            "curved_share": curved_fraction(values),
+            "curved_fraction": curved_fraction(values),
             "inside": pack(values > 0),
         }
 
@@ -120,26 +122,43 @@ class Boundary(Experiment):
             right = {c: groups[c] for c in sweep if c in groups}
         dataset = self.dataset(settings)
         best = Condition(self._best_lam(settings, results)) if complete else None
-        story = words.Story(standard, left, right, groups.get(best, []) if best else [])
+        panels = findings.Panels(standard, left, right, groups.get(best, []) if best else [])
         return Findings(
-            headline=words.headline(story),
+            headline=panels.headline(),
             pictures=[
-                Picture("boundary", draw_boundaries(dataset, standard, left, right), words.LINES),
-                Picture("networks", draw_every_network(groups), words.NETWORKS),
-                Picture("seeds", draw_seeds(standard, left, right), words.SEEDS),
-                Picture("energy", draw_energy(), words.ENERGY),
+                Picture("boundary", draw_boundaries(dataset, standard, left, right), LINES),
+                Picture("networks", draw_every_network(groups), NETWORKS),
+                Picture("seeds", draw_seeds(standard, left, right), SEEDS),
+                Picture("energy", draw_energy(), ENERGY),
             ],
-            claims=words.claims(story),
-            rows=[words.row(run) for group in groups.values() for run in group],
-            tables=[words.table(groups)],
-            notes=words.notes(story),
-            settings=words.settings(self.preset(settings)),
+            claims=panels.claims(),
+            rows=[findings.row(run) for group in groups.values() for run in group],
+            tables=[findings.table(groups)],
+            notes=panels.notes(),
+            settings=protocol(runs),
         )
+
+
+LINES = (
+    "Where each network is undecided between the two classes (pale dots: validation points). "
+    "Every line is the seed with the median validation accuracy of its setting, which stands in "
+    f"the legend. Left: λ at p = {SLOPE:g}. Right: p at the λ with the best training accuracy."
+)
+NETWORKS = (
+    "Worst to best seed from left to right, with the validation accuracy in per cent below each "
+    "map of the plane."
+)
+SEEDS = "Every dot is a network; the bar is the median of its setting."
+ENERGY = (
+    f"Left: {UNITS} units with pre-activations of standard deviation {STD:g}. Right: three units "
+    "with λ < 0; the level lines are those of the energy in the plane they cannot leave, since "
+    "their mean is kept."
+)
 
 
 def slope_sweep(lam: float) -> list[Condition]:
     """The conditions of the right panel."""
-    return [Condition(min(lam, SHARE_OF_THRESHOLD / p), p) for p in SLOPES]
+    return [Condition(min(lam, FRACTION_OF_THRESHOLD / p), p) for p in SLOPES]
 
 
 def condition_of(config: RunConfig) -> Condition:

@@ -27,21 +27,24 @@ SIDE = 161  # points per side of the grid on which boundaries are drawn
 
 def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     """Both panels: boundaries over the points, validation accuracies in the legend."""
-    figure, panels = style.figure(2, width=9.6, height=5.75)
+    figure, panels = style.figure(
+        2, width=9.6, height=6.0, title="Decision boundaries of the median networks"
+    )
     points = data.load(dataset)
     best = {condition.lam for condition in right}
     chosen_lam = f"λ = {best.pop():g}" if len(best) == 1 else "the best λ"
-    titles = ("λ at slope p = 10", f"slope p at {chosen_lam}")
+    slopes = " or ".join(sorted({f"{condition.slope:g}" for condition in left}))
+    titles = (f"λ at slope p = {slopes}", f"slope p at {chosen_lam}")
     labels = ({c: c.short for c in left}, {c: c.label for c in right})
     shades = (style.greens(len(left))[::-1], style.reds(len(right)))
     panes = zip(panels, titles, (left, right), labels, shades, strict=True)
-    for axes, title, groups, names, colours in panes:
+    for axes, title, groups, names, colors in panes:
         for label in (0, 1):
             chosen = points.x_test[points.y_test == label]
             axes.scatter(*chosen.T, s=7, color=style.CLASSES[label], alpha=0.55, linewidths=0)
         lines = [_boundary(axes, standard, "standard", style.STANDARD, 2.6)] if standard else []
-        for (condition, runs), colour in zip(groups.items(), colours, strict=True):
-            lines.append(_boundary(axes, runs, names[condition], colour, 1.8))
+        for (condition, runs), color in zip(groups.items(), colors, strict=True):
+            lines.append(_boundary(axes, runs, names[condition], color, 1.8))
         style.bare(axes)
         axes.set_xlim(-EDGE, EDGE)
         axes.set_ylim(-EDGE, EDGE)
@@ -52,15 +55,15 @@ def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: 
     return figure
 
 
-def _boundary(axes: Axes, runs: Sequence[Run], label: str, colour: str, width: float) -> Line2D:
+def _boundary(axes: Axes, runs: Sequence[Run], label: str, color: str, width: float) -> Line2D:
     """Where the network of the median seed is undecided; its accuracy goes to the legend."""
     drawn = median_run(runs)
     values = logits_on_grid(drawn.network(), SIDE)
     axis = np.linspace(-EDGE, EDGE, SIDE)
     if values.min() < 0 < values.max():
-        axes.contour(axis, axis, values, levels=[0.0], colors=[colour], linewidths=width)
+        axes.contour(axis, axis, values, levels=[0.0], colors=[color], linewidths=width)
     text = f"{label}: {percent(drawn.result.accuracy)}"
-    return Line2D([], [], color=colour, linewidth=width, label=text)
+    return Line2D([], [], color=color, linewidth=width, label=text)
 
 
 def median_run(runs: Sequence[Run]) -> Run:
@@ -73,18 +76,20 @@ def draw_every_network(groups: Groups) -> Figure:
     """A small map of the plane per network: settings are rows, seeds columns."""
     columns = max(8, *(len(runs) for runs in groups.values()))  # few seeds: small maps all the same
     height = 0.2 + 1.02 * len(groups)
-    figure, (axes,) = style.figure(width=9.6, height=height * 9.6 / (columns + 1.6))
+    figure, (axes,) = style.figure(
+        width=9.6, height=0.3 + height * 9.6 / (columns + 1.6), title="Every network"
+    )
     axes.set_xlim(-1.6, columns)
     axes.set_ylim(len(groups) * 1.15, -0.2)
     style.bare(axes)
-    colours = ListedColormap(style.CLASSES)
+    colors = ListedColormap(style.CLASSES)
     for row, (condition, runs) in enumerate(groups.items()):
         top = 1.15 * row
         axes.text(-0.1, top + 0.45, condition.label.replace(", ", "\n"), ha="right", va="center")
         for column, run in enumerate(sorted(runs, key=lambda run: run.result.accuracy)):
             inside = unpack(run.measured["inside"])
             where = (column, column + 0.92, top + 0.92, top)
-            axes.imshow(inside, cmap=colours, vmin=0, vmax=1, extent=where, origin="lower")
+            axes.imshow(inside, cmap=colors, vmin=0, vmax=1, extent=where, origin="lower")
             text = f"{100 * run.result.accuracy:.0f}"
             axes.text(column + 0.46, top + 1.03, text, ha="center", va="center", fontsize=7)
     axes.set_xlim(-1.6, columns)
@@ -95,14 +100,18 @@ def draw_every_network(groups: Groups) -> Figure:
 def draw_seeds(standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     """Every seed as a dot, the median as a bar."""
     groups = [("standard", standard, style.STANDARD)] if standard else []
-    groups += _coloured(left, style.greens(len(left))[::-1])
+    groups += _colored(left, style.greens(len(left))[::-1])
     rest = {c: runs for c, runs in right.items() if c not in left}
     shades = dict(zip(right, style.reds(len(right)), strict=True))
-    groups += _coloured(rest, [shades[c] for c in rest])
-    figure, (axes,) = style.figure(width=9.6, height=0.7 + 0.34 * len(groups))
-    for row, (_, runs, colour) in enumerate(groups):
+    groups += _colored(rest, [shades[c] for c in rest])
+    figure, (axes,) = style.figure(
+        width=9.6,
+        height=1.0 + 0.34 * len(groups),
+        title="Validation accuracy of every network",
+    )
+    for row, (_, runs, color) in enumerate(groups):
         values = [100 * run.result.accuracy for run in runs]
-        axes.scatter(values, [row] * len(values), s=28, color=colour, alpha=0.75, linewidths=0)
+        axes.scatter(values, [row] * len(values), s=28, color=color, alpha=0.75, linewidths=0)
         axes.plot([median(values)] * 2, [row - 0.32, row + 0.32], color=style.INK, linewidth=1.6)
     axes.set_yticks(range(len(groups)), [label for label, _, _ in groups])
     axes.invert_yaxis()
@@ -111,6 +120,6 @@ def draw_seeds(standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     return figure
 
 
-def _coloured(groups: Groups, colours: Sequence[str]) -> list[tuple[str, Sequence[Run], str]]:
-    pairs = zip(groups.items(), colours, strict=True)
-    return [(condition.label, runs, colour) for (condition, runs), colour in pairs]
+def _colored(groups: Groups, colors: Sequence[str]) -> list[tuple[str, Sequence[Run], str]]:
+    pairs = zip(groups.items(), colors, strict=True)
+    return [(condition.label, runs, color) for (condition, runs), color in pairs]

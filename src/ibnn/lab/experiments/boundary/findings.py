@@ -1,4 +1,4 @@
-"""What the boundary experiment says about its runs."""
+"""What the boundary experiment makes of its runs: claims, tables and rows."""
 
 from __future__ import annotations
 
@@ -7,103 +7,95 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from ibnn.lab.experiments.experiment import Preset, Run
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.readings import NOT_YET, last_accuracy
 from ibnn.lab.results import Claim, Table
-from ibnn.lab.stats import Paired, decide, paired, percent, spread
+from ibnn.lab.stats import both_means, claim, difference, judge, paired, percent, spread
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.boundary.experiment import Condition
 
 Groups = Mapping["Condition", Sequence[Run]]
 
-LINES = (
-    "Where each network is undecided between the two classes (pale dots: validation points). "
-    "Every line is the seed with the median validation accuracy of its setting, which stands in "
-    "the legend. Left: λ at p = 10. Right: p at the λ with the best training accuracy."
-)
-NETWORKS = (
-    "Every network, worst to best seed from left to right, with its validation accuracy in per "
-    "cent: the plane as it divides it."
-)
-SEEDS = "Every seed of every setting; the bar is the median."
-ENERGY = (
-    "The solve as a descent of the energy the paper defines. Left: 100 units with pre-activations "
-    "of standard deviation 0.5. Right: three units with λ < 0 move towards each other; the level "
-    "lines are those of the energy in the plane they cannot leave, since their mean is kept."
-)
-
-_START = {
-    "torch": "Weights start at PyTorch's default. The published image networks start from far "
-    "smaller ones (preset paper): there, negative λ keeps the three units alike and they hardly "
-    "learn.",
-    "paper": "Weights start as small as those of the published image networks (standard deviation "
-    "0.001), since the paper does not say how those of this figure did; preset cpu starts at "
-    "PyTorch's default.",
-}
-
 
 @dataclass(frozen=True)
-class Story:
-    """The runs by their place in the figure; `best` are those of the λ chosen for the right."""
+class Panels:
+    """The runs by their place in the figure; `best` are those of the lam chosen for the right."""
 
     standard: Sequence[Run]
     left: Groups
     right: Groups
     best: Sequence[Run]
 
+    def headline(self) -> str:
+        """The main finding in a sentence."""
+        if not self.standard or not self.best:
+            return NOT_YET
+        found = paired(_by_seed(self.best), _by_seed(self.standard))
+        better = judge(
+            found,
+            more="the implicit-bias network classifies more points than the standard one",
+            less="the implicit-bias network classifies fewer points than the standard one",
+            undecided="which network classifies more points is not decided",
+        )
+        config = self.best[0].config
+        return (
+            f"With {config.hidden} hidden neurons (λ = {config.lam:g}), {better}: validation "
+            f"accuracy {both_means(found)}."
+        )
 
-def headline(story: Story) -> str:
-    """The main finding in a sentence or two."""
-    if not story.standard or not story.best:
-        return "Not all runs of the first sweep are finished: no comparison yet."
-    difference = paired(_accuracy(story.best), _accuracy(story.standard))
-    count = f"medians of {len(story.best)} seeds" if len(story.best) > 1 else "one seed"
-    text = (
-        f"With three hidden neurons, the implicit-bias network (λ = {story.best[0].config.lam:g}) "
-        f"classifies {_median(story.best)} of the validation points, "
-        f"the standard one {_median(story.standard)} ({count})"
-    )
-    return text + (f"; difference {difference.percentage_points()}." if difference else ".")
+    def claims(self) -> list[Claim]:
+        """The paper's sentences about the figure beside what was measured."""
+        accuracy = paired(_by_seed(self.best), _by_seed(self.standard))
+        solidity = paired(_of("solidity", self.best), _of("solidity", self.standard))
+        strong, weak = _ends([runs for c, runs in self.left.items() if (c.lam or 0) < 0])
+        bent = paired(_of("curved_fraction", strong), _of("curved_fraction", weak))
+        shallow, steep = _ends(list(self.right.values()))
+        sharp = paired(_of("curved_fraction", steep), _of("curved_fraction", shallow))
+        return [
+            claim(
+                "The implicit-bias network is more expressive than the standard one.",
+                f"Best of the seeds: standard {_best(self.standard)}, implicit "
+                f"{_best(self.best)}. Means, implicit against standard: {both_means(accuracy)}",
+                accuracy,
+                "more",
+            ),
+            claim(
+                "It approximates the non-convex boundary; the standard network only produces a "
+                "convex polygon.",
+                f"Area of the inner region divided by that of its convex hull (1 is convex), "
+                f"medians: standard {_middle('solidity', self.standard)}, implicit "
+                f"{_middle('solidity', self.best)}. Mean difference: {difference(solidity)}",
+                solidity,
+                "less",
+            ),
+            claim(
+                "The boundary becomes more curved as the magnitude of λ increases.",
+                f"Fraction of the boundary that bends, medians: "
+                f"{_list(self.left, lambda c: c.short)}; standard "
+                f"{_middle('curved_fraction', self.standard)}. Mean difference, {_name(strong)} "
+                f"against {_name(weak)}: {difference(bent)}",
+                bent,
+                "more",
+            ),
+            claim(
+                "p controls how sharp the transitions between the arcs of the boundary are.",
+                f"Fraction of the boundary that bends, medians: "
+                f"{_list(self.right, lambda c: f'p = {c.slope:g}')}. Mean difference, "
+                f"{_name(steep)} against {_name(shallow)}: {difference(sharp)}",
+                sharp,
+                "less",
+            ),
+        ]
 
-
-def claims(story: Story) -> list[Claim]:
-    """The paper's sentences about the figure beside what was measured."""
-    accuracy = paired(_accuracy(story.best), _accuracy(story.standard))
-    solidity = paired(_of("solidity", story.best), _of("solidity", story.standard))
-    strong, weak = _ends([runs for c, runs in story.left.items() if (c.lam or 0) < 0])
-    bent = paired(_of("curved_share", strong), _of("curved_share", weak))
-    shallow, steep = _ends(list(story.right.values()))
-    sharp = paired(_of("curved_share", steep), _of("curved_share", shallow))
-    return [
-        Claim(
-            "The implicit-bias network is more expressive than the standard one.",
-            f"Best of the seeds: standard {_best(story.standard)}, implicit {_best(story.best)}; "
-            + _difference("mean difference of validation accuracy", accuracy),
-            decide(accuracy, "more"),
-        ),
-        Claim(
-            "It approximates the non-convex boundary; the standard network only produces a "
-            "convex polygon.",
-            f"Area of the inner region divided by that of its convex hull (1 is convex): standard "
-            f"{_middle('solidity', story.standard)}, implicit {_middle('solidity', story.best)}; "
-            + _difference("difference", solidity),
-            decide(solidity, "less"),
-        ),
-        Claim(
-            "The boundary becomes more curved as the magnitude of λ increases.",
-            f"Share of the boundary that bends: {_list(story.left, lambda c: c.short)}; standard "
-            f"{_middle('curved_share', story.standard)}. "
-            + _difference(f"{_name(strong)} against {_name(weak)}", bent),
-            decide(bent, "more"),
-        ),
-        Claim(
-            "p controls how sharp the transitions between the arcs of the boundary are.",
-            f"Share of the boundary that bends: "
-            f"{_list(story.right, lambda c: f'p = {c.slope:g}')}. "
-            + _difference(f"{_name(steep)} against {_name(shallow)}", sharp),
-            decide(sharp, "less"),
-        ),
-    ]
+    def notes(self) -> list[str]:
+        """Where lam of the right panel is not the chosen one."""
+        return [
+            f"{condition.label}: the chosen λ would be above the threshold of uniqueness, so it "
+            "acts below it."
+            for condition in self.right
+            if self.best and condition.lam != self.best[0].config.lam
+        ]
 
 
 def row(run: Run) -> dict[str, Any]:
@@ -120,7 +112,7 @@ def row(run: Run) -> dict[str, Any]:
         "train_accuracy": run.result.train_accuracy,
         "loss": run.result.loss,
         "solidity": run.measured["solidity"],
-        "curved_share": run.measured["curved_share"],
+        "curved_fraction": run.measured["curved_fraction"],
         "parameters": run.result.parameters,
         "epochs": run.result.epochs,
         "run": run.result.identity,
@@ -130,7 +122,7 @@ def row(run: Run) -> dict[str, Any]:
 def table(groups: Groups) -> Table:
     """Every setting of the figure."""
     return Table(
-        "Every setting",
+        "Every setting: medians over seeds, accuracy with its range",
         ("Network", "Validation accuracy", "Training accuracy", "Area / hull", "Bends", "Seeds"),
         [
             (
@@ -138,7 +130,7 @@ def table(groups: Groups) -> Table:
                 spread([run.result.accuracy for run in runs]),
                 percent(median(run.result.train_accuracy for run in runs)),
                 _middle("solidity", runs),
-                _middle("curved_share", runs),
+                _middle("curved_fraction", runs),
                 str(len(runs)),
             )
             for condition, runs in groups.items()
@@ -146,47 +138,8 @@ def table(groups: Groups) -> Table:
     )
 
 
-def notes(story: Story) -> list[str]:
-    """Our choices where the paper is silent."""
-    capped = [c for c in story.right if story.best and c.lam != story.best[0].config.lam]
-    return [
-        "The paper does not give the shapes, the number of samples, the values of λ and p, or the "
-        "training of this figure: all of these are ours.",
-        "λ of the right panel is the one with the best median accuracy on the training points; "
-        "the validation points choose nothing.",
-        *(
-            f"{c.label}: above the threshold 1/p the solution need not be unique, so λ acts at "
-            "0.95 of it, as a learnt λ would."
-            for c in capped
-        ),
-        "Yes and no in the table need at least five pairs of seeds and a 95 % confidence interval "
-        "of the paired difference that excludes zero. Seeds differ in weights and data order; the "
-        "points are the same.",
-        *(_START[kind] for kind in sorted({run.config.initialisation for run in story.standard})),
-        "The networks of a sweep are trained together as one batch of networks; trained alone "
-        ""
-        "they take the same steps up to rounding, which 200 epochs may amplify in single networks.",
-    ]
-
-
-def settings(preset: Preset) -> list[tuple[str, str]]:
-    """How the runs were trained."""
-    return [
-        ("Network", "2 inputs, 3 hidden units, ReLU, batch normalisation, 1 output"),
-        ("Neuron", "sigma(z) = tanh(p z), w = 1/3, λ fixed"),
-        ("Training", f"{preset.epochs} epochs after 2 of warm-up with standard neurons"),
-        (
-            "Optimizer",
-            "SGD, momentum 0.9, batch 128, learning rate 0.001 to 0.01 and back, "
-            "gradient norm at most 1",
-        ),
-        ("Initialisation", str(preset.more.get("initialisation", "paper"))),
-        ("Seeds", str(preset.seeds)),
-    ]
-
-
-def _accuracy(runs: Sequence[Run]) -> dict[int, float]:
-    return {run.config.seed: run.result.accuracy for run in runs}
+def _by_seed(runs: Sequence[Run]) -> dict[int, float]:
+    return {run.config.seed: last_accuracy(run) for run in runs}
 
 
 def _of(key: str, runs: Sequence[Run]) -> dict[int, float]:
@@ -194,12 +147,8 @@ def _of(key: str, runs: Sequence[Run]) -> dict[int, float]:
     return {seed: value for seed, value in found.items() if value is not None}
 
 
-def _median(runs: Sequence[Run]) -> str:
-    return percent(median(run.result.accuracy for run in runs))
-
-
 def _best(runs: Sequence[Run]) -> str:
-    return percent(max(run.result.accuracy for run in runs)) if runs else "none"
+    return percent(max(map(last_accuracy, runs))) if runs else "none"
 
 
 def _middle(key: str, runs: Sequence[Run]) -> str:
@@ -208,7 +157,7 @@ def _middle(key: str, runs: Sequence[Run]) -> str:
 
 
 def _list(groups: Groups, name: Callable[[Condition], str]) -> str:
-    parts = [f"{name(c)}: {_middle('curved_share', runs)}" for c, runs in groups.items()]
+    parts = [f"{name(c)}: {_middle('curved_fraction', runs)}" for c, runs in groups.items()]
     return ", ".join(parts) or "not trained yet"
 
 
@@ -220,7 +169,3 @@ def _name(runs: Sequence[Run]) -> str:
 
 def _ends(groups: Sequence[Sequence[Run]]) -> tuple[Sequence[Run], Sequence[Run]]:
     return (groups[0], groups[-1]) if groups else ((), ())
-
-
-def _difference(what: str, difference: Paired | None) -> str:
-    return f"{what} {difference.percentage_points() if difference else 'not known yet'}"

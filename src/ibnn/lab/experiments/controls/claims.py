@@ -169,7 +169,7 @@ def robust_claims(records: Records) -> list[Claim]:
     learnt = family(records.robust, IMPLICIT, [STANDARD])[STANDARD]
     found = family(records.robust, NEGATIVE, AGAINST_NEGATIVE)
     lost = paired(records.lost(NEGATIVE), records.lost(STANDARD))
-    drop = "" if lost is None else f" What the attack takes: {lost.percentage_points()}."
+    drop = "" if lost is None else f" What the attack takes: {lost.text()}."
     reply, why = contraction_needed({name: judged.outcome for name, judged in found.items()})
     return [
         Claim(

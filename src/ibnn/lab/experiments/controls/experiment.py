@@ -13,7 +13,7 @@ from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.robustness.networks import attacked_images, randomness
 from ibnn.lab.experiments.robustness.pgd import sizes
-from ibnn.lab.results import Findings, Picture
+from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
 from ibnn.lab.training import Result, RunConfig
 
 PAIRS = 10  # in preset paper
@@ -92,6 +92,7 @@ class Controls(ImageExperiment):
                 tables.robust_table(records, eps),
             ],
             notes=NOTES,
+            rule=RULE,
             settings=self.settings_lines(settings),
         )
 
@@ -133,10 +134,13 @@ DIFFERENCES = (
 ATTACK = (
     "Accuracy against the size of the attack, each network attacked with its own exact gradients."
 )
-NOTES = (
+RULE = (
     "The plan, with its families and rules, was written before the runs: docs/verdict-plan.md. "
-    "Within a family p values are corrected by Holm's method; yes and no need at least five pairs "
-    "and a corrected p below 0.05; the intervals shown are those of single comparisons.",
+    "Within a family p values are corrected by Holm's method; yes and no need at least "
+    f"{FEWEST_PAIRS} pairs and a corrected p below 0.05; the intervals shown are those of single "
+    "comparisons."
+)
+NOTES = (
     "Best accuracy is the best epoch on the test split, as in the paper: a maximum over epochs "
     "flatters every arm alike. The accuracy after the last epoch stands beside it.",
     "Robust accuracy is that of the network after its last epoch under one attack of 10 steps; "

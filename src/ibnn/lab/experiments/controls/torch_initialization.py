@@ -10,7 +10,7 @@ from typing import Any
 
 from ibnn.lab.experiments.controls import claims, figures, tables
 from ibnn.lab.experiments.controls.arms import FIRST, IMPLICIT, STANDARD
-from ibnn.lab.experiments.controls.experiment import CURVES, DIFFERENCES, NOTES, Controls
+from ibnn.lab.experiments.controls.experiment import CURVES, DIFFERENCES, NOTES, RULE, Controls
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.results import Findings, Picture
@@ -49,7 +49,8 @@ class ControlsTorch(Controls):
             ],
             rows=[record.row() for record in records],
             tables=[tables.accuracy_table(records), tables.speed_table(records)],
-            notes=NOTES[:2],
+            notes=NOTES[:1],
+            rule=RULE,
             settings=self.settings_lines(settings),
         )
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ibnn.lab.experiments.controls import claims, figures, tables
 from ibnn.lab.experiments.controls.arms import FIRST, Arm
-from ibnn.lab.experiments.controls.experiment import CURVES, DIFFERENCES, NOTES, Controls
+from ibnn.lab.experiments.controls.experiment import CURVES, DIFFERENCES, NOTES, RULE, Controls
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.torch_initialization import published_pair, published_records
 from ibnn.lab.experiments.experiment import Run, Settings
@@ -117,11 +117,12 @@ class ControlsTuned(Controls):
                 self._rate_table(settings, results),
             ],
             notes=(
-                *NOTES[:2],
+                *NOTES[:1],
                 f"The rate of each arm is the one with the best accuracy after the last epoch on "
                 f"{percent(HELD_OUT)} of the training images, mean over the seeds "
                 f"{' and '.join(map(str, TUNING_SEEDS))}; the lowest rate is a tenth of it.",
             ),
+            rule=RULE,
             settings=self.settings_lines(settings),
         )
 

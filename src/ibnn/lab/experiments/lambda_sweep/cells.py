@@ -11,7 +11,7 @@ from ibnn.lab.training import RunConfig
 SLOPES = (1.0, 3.0, 10.0, 30.0, 100.0)
 PAPERS_SLOPE = 10.0
 NEGATIVE = (-1.0, -0.5, -0.2, -0.05)
-SHARES = (0.5, 0.8, 0.95)  # of the threshold of uniqueness 1/p
+FRACTIONS = (0.5, 0.8, 0.95)  # of the threshold of uniqueness
 LEARNT, LEARNT_SLOPE, WINDOW = "λ learnt", "λ and p learnt", "window, λ learnt"
 WINDOW_SIDE = 7
 WINDOW_STD = 2.0
@@ -31,16 +31,16 @@ _LEARNT: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the map: lam fixed at a number or at a share of the threshold, or learnt."""
+    """A column of the map: lam fixed at a number or at a fraction of the threshold, or learnt."""
 
     name: str
     lam: float | None = None
-    share: float | None = None
+    fraction: float | None = None
 
     def at(self, slope: float) -> float | None:
         """The fixed lam of a row; None if it is learnt."""
-        if self.share is not None:
-            return self.share * float(ibnn.uniqueness_threshold(slope))
+        if self.fraction is not None:
+            return self.fraction * float(ibnn.uniqueness_threshold(slope))
         return self.lam
 
 
@@ -70,7 +70,7 @@ class Cell:
 
 FIXED = (
     *(Column(f"{lam:g}", lam=lam) for lam in NEGATIVE),
-    *(Column(f"{share:g}/p", share=share) for share in SHARES),
+    *(Column(f"{part:g}/p", fraction=part) for part in FRACTIONS),
 )
 COLUMNS = (*FIXED, *(Column(name) for name in _LEARNT))
 CELLS = tuple(Cell(slope, column) for slope in SLOPES for column in COLUMNS)

@@ -9,10 +9,12 @@ from typing import Any
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS, ImageExperiment, Size
 from ibnn.lab.experiments.lam_modes import HELD_OUT
-from ibnn.lab.experiments.lambda_sweep import findings as words
+from ibnn.lab.experiments.lambda_sweep import findings
 from ibnn.lab.experiments.lambda_sweep.cells import CELLS, PAPERS_SLOPE, WINDOW, Cell
 from ibnn.lab.experiments.lambda_sweep.figures import draw_map, draw_products
-from ibnn.lab.experiments.lambda_sweep.readings import Swept
+from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
+from ibnn.lab.experiments.protocol import protocol
+from ibnn.lab.experiments.readings import amounts, finished
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.training import Result, RunConfig
@@ -20,11 +22,11 @@ from ibnn.lab.training import Result, RunConfig
 CONFIRMING = 5  # further seeds of the best cell: it was chosen among many, and flatters itself
 CONFIRMING_SMOKE = 2
 _SIZES = {
-    "smoke": Size(2, 200, seeds=2),
-    "cpu": Size(8, 4_000, seeds=2),
-    "paper": Size(seeds=5),
+    "smoke": Size(epochs=2, n_train=200, seeds=2),
+    "cpu": Size(epochs=8, n_train=4_000, seeds=2),
+    "paper": Size(),
 }
-_CIFAR = Size(6, 2_000, seeds=2)  # preset cpu: its network is ten times as large
+_EXPENSIVE = Size(epochs=6, n_train=2_000, seeds=2)  # preset cpu where a network takes long
 
 
 class LambdaSweep(ImageExperiment):
@@ -35,8 +37,8 @@ class LambdaSweep(ImageExperiment):
     takes_lam = False
 
     def size(self, settings: Settings) -> Size:
-        deep = self.dataset(settings) == "cifar10" and settings.preset == "cpu"
-        return _CIFAR if deep else _SIZES[settings.preset]
+        small = settings.preset == "cpu" and self.defaults(settings).expensive
+        return _EXPENSIVE if small else _SIZES[settings.preset]
 
     def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
         seeds = range(self.preset(settings).seeds)
@@ -79,43 +81,37 @@ class LambdaSweep(ImageExperiment):
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         swept = self.swept(settings, runs)
-        note = words.footnote(self.preset(settings), runs)
+        note = f"{self.preset(settings).seeds} seeds of each, {amounts(runs)}"
         return Findings(
-            headline=words.headline(swept),
+            headline=findings.headline(swept),
             pictures=[
-                Picture("map", draw_map(swept, note), words.MAP),
-                Picture("products", draw_products(swept, note), words.PRODUCTS),
+                Picture("map", draw_map(swept, note), MAP),
+                Picture("products", draw_products(swept, note), PRODUCTS),
             ],
-            claims=words.claims(swept),
-            rows=words.rows(swept),
-            tables=words.tables(swept),
-            notes=words.NOTES,
-            settings=words.settings_lines(self, settings),
+            claims=findings.claims(swept),
+            rows=findings.rows(swept),
+            tables=findings.tables(swept),
+            settings=protocol(runs),
         )
 
-    def swept(self, settings: Settings, runs: Sequence[Run]) -> Swept:
+    def swept(self, settings: Settings, runs: Sequence[Run]) -> SweepRuns:
         """The finished runs by cell and seed."""
-        by_name = {run.config.identity(): run for run in runs}
+        chosen, fresh = range(self.preset(settings).seeds), self._fresh(settings)
+        best = self.best(settings, {run.config.identity(): run.result for run in runs})
 
-        def finished(configs: Mapping[int, RunConfig]) -> dict[int, Run]:
-            names = {seed: config.identity() for seed, config in configs.items()}
-            return {seed: by_name[name] for seed, name in names.items() if name in by_name}
+        def standard(seeds: range) -> dict[int, Run]:
+            return finished({seed: self._standard(settings, seed) for seed in seeds}, runs)
 
-        def standard(seeds: range) -> dict[int, RunConfig]:
-            return {seed: self._standard(settings, seed) for seed in seeds}
+        def implicit(cell: Cell, seeds: range) -> dict[int, Run]:
+            configs = {seed: cell.config(self._standard(settings, seed)) for seed in seeds}
+            return finished(configs, runs)
 
-        def implicit(cell: Cell, seeds: range) -> dict[int, RunConfig]:
-            return {seed: cell.config(config) for seed, config in standard(seeds).items()}
-
-        swept, fresh = range(self.preset(settings).seeds), self._fresh(settings)
-        best = self.best(settings, {name: run.result for name, run in by_name.items()})
-        cells = {cell: finished(implicit(cell, swept)) for cell in self.cells(settings)}
-        return Swept(
-            finished(standard(swept)),
-            cells,
+        return SweepRuns(
+            standard(chosen),
+            {cell: implicit(cell, chosen) for cell in self.cells(settings)},
             best,
-            finished(standard(fresh)) if best else {},
-            finished(implicit(best, fresh)) if best else {},
+            standard(fresh) if best else {},
+            implicit(best, fresh) if best else {},
         )
 
     def _fresh(self, settings: Settings) -> range:
@@ -129,8 +125,6 @@ class LambdaSweep(ImageExperiment):
 
     def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
         lines = []
-        if settings.preset == "smoke":
-            lines.append("Preset smoke shows that everything runs; its numbers mean nothing.")
         if (images := self.size(settings).n_train) is not None:
             lines.append(f"The first {images:,} training images are used.")
         if epochs < EPOCHS:
@@ -141,3 +135,11 @@ class LambdaSweep(ImageExperiment):
         if not self._is_full(settings):
             lines.append(f"{seeds} seeds of each cell, in place of {_SIZES['paper'].seeds}.")
         return tuple(lines)
+
+
+MAP = (
+    "Median over seeds of the best accuracy, and below it the median gain over the standard "
+    "network of equal seeds, in points. Green: the implicit-bias neuron is better; blue: the "
+    "standard one is; framed: the best cell."
+)
+PRODUCTS = "The gain of every fixed λ, by slope: lines are medians, dots single seeds."

@@ -14,21 +14,27 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
 from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, NEGATIVE, Cell
-from ibnn.lab.experiments.lambda_sweep.readings import Swept
+from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import percent
 
-WIDEST = 3.0  # points of accuracy at which colours end, so that a collapsed cell hides no other
+WIDEST = 3.0  # points of accuracy at which colors end, so that a collapsed cell hides no other
 NARROWEST = 1.0
 _GAP = 0.35  # between the groups of columns
 
 
-def draw_map(swept: Swept, note: str) -> Figure:
-    """One cell for each slope and lam, coloured by the neuron that is better there."""
+def draw_map(swept: SweepRuns, note: str) -> Figure:
+    """One cell for each slope and lam, colored by the neuron that is better there."""
     slopes = sorted({cell.slope for cell in swept.cells}, reverse=True)
-    figure, (axes,) = style.figure(width=9.0, height=1.9 + 0.62 * len(slopes))
+    standard = swept.accuracy()
+    beside = "" if standard is None else f" (standard network: {percent(standard)})"
+    figure, (axes,) = style.figure(
+        width=9.0,
+        height=2.2 + 0.62 * len(slopes),
+        title=f"Accuracy on held-out images over λ and slope{beside}",
+    )
     reach = _reach(swept)
-    scale = ScalarMappable(TwoSlopeNorm(0.0, -reach, reach), _colours())
+    scale = ScalarMappable(TwoSlopeNorm(0.0, -reach, reach), _colors())
     for cell in swept.cells:
         _draw_cell(axes, swept, cell, slopes.index(cell.slope), scale)
     axes.set_xlim(-0.05, _left(len(COLUMNS) - 1) + 1.05)
@@ -37,38 +43,37 @@ def draw_map(swept: Swept, note: str) -> Figure:
     axes.set_xticklabels([_wrapped(column.name) for column in COLUMNS])
     axes.set_yticks([row + 0.5 for row in range(len(slopes))])
     axes.set_yticklabels([f"{slope:g}" for slope in slopes])
-    axes.set_xlabel("λ: fixed, below 0 and as a share of the threshold 1/p; and learnt")
+    axes.set_xlabel("λ: fixed, below 0 and as a fraction of the threshold; and learnt")
     axes.set_ylabel("slope p (learnt: where it starts)")
     axes.grid(False)
     axes.tick_params(length=0)
     for spine in axes.spines.values():
         spine.set_visible(False)
-    standard = swept.accuracy()
-    if standard is not None:
-        axes.set_title(f"standard network: {percent(standard)}", color=style.STANDARD)
     bar = figure.colorbar(scale, ax=axes, extend="both", pad=0.015, aspect=14)
     bar.set_label("gain over the standard\nnetwork, points", fontsize=8)
     bar.outline.set_visible(False)  # pyright: ignore
-    _footnote(figure, note)
+    style.footnote(figure, note)
     return figure
 
 
-def draw_products(swept: Swept, note: str) -> Figure:
+def draw_products(swept: SweepRuns, note: str) -> Figure:
     """The gain of fixed lam against lam * p, which alone counts while pre-activations are small."""
-    figure, (axes,) = style.figure(width=9.0, height=3.7)
+    figure, (axes,) = style.figure(
+        width=9.0, height=4.0, title="Gain over the standard network against λ p"
+    )
     slopes = sorted({cell.slope for cell in swept.cells})
     axes.axhline(0.0, color=style.STANDARD, linewidth=1.4, label="standard")
-    for slope, colour in zip(slopes, style.greens(len(slopes)), strict=True):
+    for slope, color in zip(slopes, style.greens(len(slopes)), strict=True):
         cells = [c for c in swept.cells if c.slope == slope and c.column in FIXED]
         known = [(_fixed(c) * slope, [100 * g for g in swept.gains(c)]) for c in cells]
         known = [(x, gains) for x, gains in known if gains]
         known = sorted([*known, (0.0, [0.0])]) if known else []  # lam = 0 is the standard neuron
         for x, gains in known:
-            axes.plot([x] * len(gains), gains, ".", color=colour, alpha=0.35, markersize=4)
+            axes.plot([x] * len(gains), gains, ".", color=color, alpha=0.35, markersize=4)
         axes.plot(
             [x for x, _ in known],
             [median(gains) for _, gains in known],
-            color=colour,
+            color=color,
             marker="o",
             markersize=4,
             label=f"p = {slope:g}",
@@ -85,22 +90,22 @@ def draw_products(swept: Swept, note: str) -> Figure:
     axes.set_xlabel("λ p (1: the threshold of uniqueness)")
     axes.set_ylabel("gain over the standard\nnetwork, points")
     axes.legend(loc="best", ncols=2, fontsize=7.5)
-    _footnote(figure, note)
+    style.footnote(figure, note)
     return figure
 
 
-def _draw_cell(axes: Axes, swept: Swept, cell: Cell, row: int, scale: ScalarMappable) -> None:
+def _draw_cell(axes: Axes, swept: SweepRuns, cell: Cell, row: int, scale: ScalarMappable) -> None:
     gains, accuracy = swept.gains(cell), swept.accuracy(cell)
     if not gains or accuracy is None:
         return
     gain, left = 100 * median(gains), _left(COLUMNS.index(cell.column))
-    colour = scale.to_rgba(np.array([gain]))[0]
-    axes.add_patch(Rectangle((left + 0.02, row + 0.03), 0.96, 0.94, facecolor=colour))
+    color = scale.to_rgba(np.array([gain]))[0]
+    axes.add_patch(Rectangle((left + 0.02, row + 0.03), 0.96, 0.94, facecolor=color))
     if cell == swept.best:
         axes.add_patch(
             Rectangle((left + 0.04, row + 0.06), 0.92, 0.88, fill=False, ec=style.READING, lw=1.8)
         )
-    dark = 0.299 * colour[0] + 0.587 * colour[1] + 0.114 * colour[2] < 0.55
+    dark = 0.299 * color[0] + 0.587 * color[1] + 0.114 * color[2] < 0.55
     ink = "white" if dark else style.INK
     place: Any = {"ha": "center", "va": "center", "color": ink}
     axes.text(left + 0.5, row + 0.37, f"{100 * accuracy:.1f}", fontsize=9, weight="bold", **place)
@@ -123,18 +128,13 @@ def _left(column: int) -> float:
     return column + _GAP * (column >= len(NEGATIVE)) + _GAP * (column >= len(FIXED))
 
 
-def _reach(swept: Swept) -> float:
-    """Where the colours end, in points."""
+def _reach(swept: SweepRuns) -> float:
+    """Where the colors end, in points."""
     largest = max((abs(100 * median(g)) for c in swept.cells if (g := swept.gains(c))), default=0)
     return min(max(largest, NARROWEST), WIDEST)
 
 
-def _colours() -> Colormap:
-    """The colour of the better neuron; white where they are equal."""
+def _colors() -> Colormap:
+    """The color of the better neuron; white where they are equal."""
     stops = [style.STANDARD, "#8fbfdd", "#f7f7f7", "#86cfb6", style.IMPLICIT]
     return LinearSegmentedColormap.from_list("neurons", stops)
-
-
-def _footnote(figure: Figure, note: str) -> None:
-    figure.text(0.995, 0.005, note, ha="right", va="bottom", fontsize=7, color=style.QUIET)
-    figure.get_layout_engine().set(rect=(0, 0.035, 1, 0.965))  # pyright: ignore

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 
-from ibnn.lab.experiments.accuracy.sweep import readings
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.lambda_sweep.cells import Cell
+from ibnn.lab.experiments.readings import readings
 from ibnn.lab.stats import Paired, paired
 
 
 @dataclass(frozen=True)
-class Swept:
+class SweepRuns:
     """The finished runs: the standard network, every cell, and the best cell's confirmation."""
 
     standard: Mapping[int, Run]

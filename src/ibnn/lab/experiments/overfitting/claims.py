@@ -131,7 +131,7 @@ def _median(records: Records, arm: str, wrong: float, read: Reading) -> str:
 
 
 def _points(found: Paired | None) -> str:
-    return found.percentage_points() if found else "not known yet"
+    return found.text() if found else "not known yet"
 
 
 def _epochs(found: Paired | None) -> str:

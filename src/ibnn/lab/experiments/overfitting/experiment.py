@@ -68,7 +68,7 @@ class Overfitting(ImageExperiment):
         amount = AMOUNTS[settings.preset]
         config = RunConfig(
             dataset=self.dataset(settings),
-            layers=self.central(settings).layers,
+            layers=self.defaults(settings).layers,
             channels=CHANNELS,
             n_train=amount.images,
             epochs=self.preset(settings).epochs,

@@ -1,15 +1,22 @@
-"""The networks under attack: those of the accuracy experiments, and implicit ones of lam < 0."""
+"""The networks under attack: those of the accuracy figures, and implicit ones of lam < 0."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from ibnn.lab import data
+from ibnn.lab.attacks import Attack
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS, ImageExperiment
 from ibnn.lab.experiments.lam_modes import fixed
+from ibnn.lab.experiments.protocol import attack_line, protocol
+from ibnn.lab.experiments.readings import amounts, finished, last_accuracy, readings
+from ibnn.lab.plotting import style
+from ibnn.lab.results import Claim, Findings, Picture, Table
 from ibnn.lab.stats import Band, band, percent
 from ibnn.lab.training import Result, RunConfig
 from ibnn.lab.training.seeds import generator
@@ -18,6 +25,9 @@ NEGATIVE_LAM = -0.2
 IMAGES = 1000  # attacked, wherever less than the whole dataset is used
 
 STANDARD, LEARNT, NEGATIVE = "standard", "implicit, λ learnt", f"implicit, λ = {NEGATIVE_LAM:g}"
+COLORS = {STANDARD: style.STANDARD, LEARNT: style.IMPLICIT, NEGATIVE: style.OTHER}
+
+Groups = Mapping[str, Mapping[int, Run]]
 
 
 class RobustnessExperiment(ImageExperiment):
@@ -32,17 +42,63 @@ class RobustnessExperiment(ImageExperiment):
         runs = self._configs(settings)
         return [config for group in runs.values() for config in group.values()]
 
+    @abstractmethod
+    def picture(self, groups: Groups, note: str) -> Picture:
+        """The figure."""
+
+    @abstractmethod
+    def headline(self, groups: Groups) -> str:
+        """The finding in a sentence or two."""
+
+    @abstractmethod
+    def claims(self, groups: Groups, name: str) -> list[Claim]:
+        """What the paper says of one group of implicit networks, and what was measured."""
+
+    @abstractmethod
+    def rows(self, name: str, seed: int, run: Run) -> list[dict[str, object]]:
+        """The lines of one run in the CSV."""
+
+    @abstractmethod
+    def table(self, groups: Groups) -> Table:
+        """Median robust accuracies."""
+
+    @abstractmethod
+    def attacks(self) -> Mapping[str, Attack]:
+        """What the networks are attacked with."""
+
+    def notes(self, groups: Groups) -> list[str]:
+        """What was measured besides."""
+        return [clean_accuracy(groups)]
+
+    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+        groups = self.groups(settings, runs)
+        images = max(run.measured["images"] for run in runs)
+        networks = max(len(group) for group in groups.values())
+        note = (
+            f"{networks} networks of each kind, {amounts(runs)}, the first {images:,} attacked; "
+            "median and whole range"
+        )
+        return Findings(
+            headline=self.headline(groups),
+            pictures=[self.picture(groups, note)],
+            claims=[c for name in (LEARNT, NEGATIVE) for c in self.claims(groups, name)],
+            rows=[
+                row
+                for name, group in groups.items()
+                for seed, run in group.items()
+                for row in self.rows(name, seed, run)
+            ],
+            tables=[self.table(groups)],
+            notes=self.notes(groups),
+            settings=[
+                *((f"Attack {name}".strip(), attack_line(a)) for name, a in self.attacks().items()),
+                *protocol(runs),
+            ],
+        )
+
     def groups(self, settings: Settings, runs: Sequence[Run]) -> dict[str, dict[int, Run]]:
         """The finished runs by group and seed."""
-        found = {run.config.identity(): run for run in runs}
-        return {
-            name: {
-                seed: found[config.identity()]
-                for seed, config in group.items()
-                if config.identity() in found
-            }
-            for name, group in self._configs(settings).items()
-        }
+        return {name: finished(group, runs) for name, group in self._configs(settings).items()}
 
     def _configs(self, settings: Settings) -> dict[str, dict[int, RunConfig]]:
         seeds = range(self.preset(settings).seeds)
@@ -59,7 +115,7 @@ def attacked_images(run: Run) -> tuple[Tensor, Tensor]:
     split = run.examples()
     number = IMAGES if run.config.epochs < EPOCHS else None  # all in preset paper
     x, y = split.x_test[:number], split.y_test[:number]
-    return (x.float() / 255 if x.dtype == torch.uint8 else x), y
+    return next(data.batches(x, y, len(x)))
 
 
 def randomness(run: Run, attack: str) -> torch.Generator:
@@ -72,32 +128,11 @@ def whole_range(values: Sequence[float]) -> Band:
     return band(values, 1.0)
 
 
-def lam_of(runs: Mapping[int, Run]) -> str:
-    """The lam of a group of networks, the median of each layer."""
-    learnt = [run.result.lam for run in runs.values() if run.result.lam]
-    if not learnt:
-        return "none"
-    return ", ".join(f"{whole_range(values).median:.3f}" for values in zip(*learnt, strict=True))
-
-
-def clean_gap(groups: Mapping[str, Mapping[int, Run]]) -> str:
+def clean_accuracy(groups: Groups) -> str:
     """How far apart the networks are before any attack."""
     parts = [
-        f"{name} {percent(whole_range([r.result.accuracy for r in runs.values()]).median)}"
+        f"{name} {percent(whole_range(list(readings(runs, last_accuracy).values())).median)}"
         for name, runs in groups.items()
         if runs
     ]
     return "Clean accuracy on the whole validation split, medians: " + ", ".join(parts) + "."
-
-
-NOTES = (
-    "Both neurons face the same white-box attack with their exact input gradients. The paper "
-    "attacked the standard network so, but its own only through the gradients of its λ = 0 twin, "
-    "which is drawn here as transfer, beside the white-box curve.",
-    "The networks are those after the last epoch, not the best epoch; nothing was trained to "
-    "resist attacks.",
-    "Networks differ in clean accuracy, and a more accurate one starts higher: the drop from the "
-    "clean accuracy stands beside the accuracy that is left.",
-    "Bands and bars are the median and the whole range of the networks, as in the paper. Yes and "
-    "no need at least five pairs of seeds and a 95 % confidence interval that excludes zero.",
-)

@@ -1,130 +1,168 @@
-"""Security curves: accuracy under projected gradient descent against the size of the attack."""
+"""Security curves: robust accuracy under projected gradient descent against its size."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from matplotlib.figure import Figure
-
+from ibnn.lab import data
 from ibnn.lab.attacks import PGD, Attack, Transfer
-from ibnn.lab.experiments.accuracy import tables as words
-from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.lam_modes import Learnt
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.readings import NOT_YET, median_lam, numbers
 from ibnn.lab.experiments.robustness.networks import (
+    COLORS,
     LEARNT,
-    NEGATIVE,
-    NOTES,
     STANDARD,
+    Groups,
     RobustnessExperiment,
     attacked_images,
-    clean_gap,
-    lam_of,
     randomness,
     whole_range,
 )
 from ibnn.lab.plotting import style
-from ibnn.lab.results import Claim, Findings, Picture, Table
-from ibnn.lab.stats import Paired, decide, paired, percent
+from ibnn.lab.plotting.bands import draw_band
+from ibnn.lab.results import Claim, Picture, Table
+from ibnn.lab.stats import Paired, claim, difference, judge, paired, percent
 
-LARGEST = {"fashion-mnist": 0.1, "mnist": 0.1, "digits": 0.1}  # of eps; 0.03 elsewhere
 SIZES = 8  # of eps, beside 0
 WHITE_BOX, TRANSFER = "white_box", "transfer"
-COLOURS = {STANDARD: style.STANDARD, LEARNT: style.IMPLICIT, NEGATIVE: style.OTHER}
-
-Groups = Mapping[str, Mapping[int, Run]]
 
 
 def sizes(dataset: str) -> list[float]:
     """The eps of a curve, 0 first."""
-    largest = LARGEST.get(Path(dataset).stem, 0.03)
+    largest = data.defaults(dataset).largest_eps
     return [largest * step / SIZES for step in range(SIZES + 1)]
 
 
 class PgdCurves(RobustnessExperiment):
-    """PGD with 10 steps of eps / 4 in l_inf, from the image itself outwards."""
+    """PGD in l_inf from the image itself outwards, with its default number of steps."""
 
     name = "pgd"
-    title = "Accuracy under attack: PGD"
+    title = "Robust accuracy: PGD"
+
+    def attacks(self) -> Mapping[str, Attack]:
+        return {"": PGD(0.0)}
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy at every eps, attacked with the network's own gradients and its twin's."""
         network, (x, y) = run.network(), attacked_images(run)
+        every = sizes(run.config.dataset)
 
         def curve(transferred: bool) -> list[float]:
             found = []
-            for eps in sizes(run.config.dataset):
+            for eps in every:
                 attack: Attack = PGD(eps)
                 attack = Transfer(attack) if transferred else attack
                 success = attack(network, x, y, generator=randomness(run, "pgd")).success
                 found.append(1 - float(success.double().mean()))
             return found
 
-        values: dict[str, Any] = {"images": len(x), WHITE_BOX: curve(transferred=False)}
+        values: dict[str, Any] = {"images": len(x), "eps": every, WHITE_BOX: curve(False)}
         if run.config.neuron == "implicit":
-            values[TRANSFER] = curve(transferred=True)
+            values[TRANSFER] = curve(True)
         return values
 
-    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        groups = self.groups(settings, runs)
-        eps = sizes(self.dataset(settings))
-        images = max(run.measured["images"] for run in runs)
-        note = (
-            f"{self.preset(settings).seeds} networks of each kind, {images:,} test images, "
-            f"{self.preset(settings).epochs} epochs of training; median and whole range"
+    def picture(self, groups: Groups, note: str) -> Picture:
+        figure, (axes,) = style.figure(
+            width=6.4, height=4.6, title="Robust accuracy under PGD against its size"
         )
-        return Findings(
-            headline=_headline(groups),
-            pictures=[Picture("pgd", _draw(groups, eps, note), _CAPTION)],
-            claims=_claims(groups),
-            rows=_rows(groups, eps),
-            tables=[_table(groups, eps)],
-            notes=[
-                clean_gap(groups),
-                *NOTES,
-                "A curve is the accuracy under one attack of 10 steps, as in the paper: stronger "
-                "ones leave less (`ibnn attack`).",
-            ],
-            settings=[
-                ("Attack", "PGD in l_inf, 10 steps of eps / 4, random start, cross-entropy"),
-                *words.settings_lines(self, settings, Learnt(), runs),
-                ("λ < 0", f"fixed at {NEGATIVE.split('= ')[1]} in the third group"),
-            ],
+        for name, runs in groups.items():
+            for kind, line in ((WHITE_BOX, "-"), (TRANSFER, "--")):
+                eps, values = _curves(runs, kind)
+                label = name if kind == WHITE_BOX else f"{name}: transfer"
+                draw_band(
+                    axes,
+                    eps,
+                    [[100 * value for value in at] for at in values],
+                    color=COLORS[name],
+                    label=label,
+                    fraction=1.0,
+                    line=line,
+                )
+        axes.set_xlabel("eps (l_inf, images in [0, 1])")
+        axes.set_ylabel("robust accuracy, %")
+        axes.set_ylim(bottom=0)
+        axes.legend(loc="upper right")
+        style.footnote(figure, note)
+        caption = (
+            "Solid: white box, each network attacked with its own exact gradients. Dashed: "
+            "transfer, the paper's way of attacking implicit-bias networks, with the gradients of "
+            "their λ = 0 twin."
+        )
+        return Picture("pgd", figure, caption)
+
+    def headline(self, groups: Groups) -> str:
+        white = _against(groups, LEARNT, WHITE_BOX)
+        if white is None:
+            return NOT_YET
+        robust = judge(
+            white,
+            more="the implicit-bias network is more robust than the standard one",
+            less="the implicit-bias network is less robust than the standard one",
+            undecided="which network is more robust is not decided",
+        )
+        return (
+            f"With λ learnt ({median_lam(groups[LEARNT])}) and the same white-box attack, "
+            f"{robust}: robust accuracy, mean over all eps, {difference(white)}. Attacked through "
+            f"its twin, as in the paper: {difference(_against(groups, LEARNT, TRANSFER))}."
         )
 
+    def claims(self, groups: Groups, name: str) -> list[Claim]:
+        transferred, white = _against(groups, name, TRANSFER), _against(groups, name, WHITE_BOX)
+        lost = paired(drop(groups[name]), drop(groups[STANDARD]))
+        return [
+            claim(
+                f"{name}: robust accuracy under PGD is above the standard network's (the paper's "
+                "attack: through the λ = 0 twin).",
+                f"Transfer, mean over all eps: {difference(transferred)}",
+                transferred,
+                "more",
+            ),
+            claim(
+                f"{name}: the same when both face the same white-box attack.",
+                f"White box, mean over all eps: {difference(white)}. Drop from the clean accuracy, "
+                f"implicit minus standard: {difference(lost)}",
+                white,
+                "more",
+            ),
+        ]
 
-_CAPTION = (
-    "Accuracy against the size of the attack. Solid: white box, each network attacked with its "
-    "own exact gradients. Dashed: transfer, the paper's way of attacking implicit-bias networks, "
-    "with the gradients of their λ = 0 twin."
-)
+    def rows(self, name: str, seed: int, run: Run) -> list[dict[str, object]]:
+        return [
+            {
+                "network": name,
+                "seed": seed,
+                "lam": numbers(run.result.lam),
+                "attack": kind,
+                "eps": size,
+                "accuracy": value,
+                "images": run.measured["images"],
+                "run": run.result.identity,
+            }
+            for kind in (WHITE_BOX, TRANSFER)
+            for size, value in zip(eps_of(run), run.measured.get(kind, ()), strict=False)
+        ]
+
+    def table(self, groups: Groups) -> Table:
+        rows, eps = [], []
+        for name, runs in groups.items():
+            for kind in (WHITE_BOX, TRANSFER):
+                eps, values = _curves(runs, kind)
+                if values:
+                    middle = (percent(whole_range(at).median) for at in values)
+                    rows.append((name, kind.replace("_", " "), *middle))
+        columns = ("Network", "Attack", *(f"eps {size:.3g}" for size in eps))
+        return Table("Median robust accuracy at every eps", columns, rows)
 
 
-def _draw(groups: Groups, eps: Sequence[float], note: str) -> Figure:
-    figure, (axes,) = style.figure(width=6.4, height=4.4)
-    for name, runs in groups.items():
-        for kind, line in ((WHITE_BOX, "-"), (TRANSFER, "--")):
-            curves = [run.measured[kind] for run in runs.values() if kind in run.measured]
-            if not curves:
-                continue
-            bands = [whole_range([100 * v for v in values]) for values in zip(*curves, strict=True)]
-            colour = COLOURS[name]
-            low, high = [b.low for b in bands], [b.high for b in bands]
-            axes.fill_between(eps, low, high, color=colour, alpha=0.15, linewidth=0)
-            label = name if kind == WHITE_BOX else f"{name}: transfer"
-            axes.plot(eps, [b.median for b in bands], line, color=colour, label=label)
-    axes.set_xlabel("eps (l_inf, images in [0, 1])")
-    axes.set_ylabel("accuracy, %")
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper right")
-    style.footnote(figure, note)
-    return figure
+def eps_of(run: Run) -> list[float]:
+    """The sizes a run was attacked with; older measurements do not tell, but had today's."""
+    return run.measured.get("eps") or sizes(run.config.dataset)
 
 
-def under_attack(runs: Mapping[int, Run], kind: str = WHITE_BOX) -> dict[int, float]:
-    """Accuracy under attack of each network, the mean over every eps above 0."""
+def robust_accuracy(runs: Mapping[int, Run], kind: str = WHITE_BOX) -> dict[int, float]:
+    """The accuracy under attack of each network, the mean over every eps above 0."""
     return {
         seed: fmean(run.measured[kind][1:]) for seed, run in runs.items() if kind in run.measured
     }
@@ -132,77 +170,16 @@ def under_attack(runs: Mapping[int, Run], kind: str = WHITE_BOX) -> dict[int, fl
 
 def drop(runs: Mapping[int, Run]) -> dict[int, float]:
     """What the white-box attack takes from each network, the mean over every eps above 0."""
-    left = under_attack(runs)
+    left = robust_accuracy(runs)
     return {seed: run.measured[WHITE_BOX][0] - left[seed] for seed, run in runs.items()}
 
 
 def _against(groups: Groups, name: str, kind: str) -> Paired | None:
-    return paired(under_attack(groups[name], kind), under_attack(groups[STANDARD]))
+    return paired(robust_accuracy(groups[name], kind), robust_accuracy(groups[STANDARD]))
 
 
-def _headline(groups: Groups) -> str:
-    found = _against(groups, LEARNT, WHITE_BOX)
-    if found is None:
-        return words.NOT_YET
-    return (
-        "Under the same white-box attack the implicit-bias network keeps "
-        f"{words.difference(found)} of accuracy compared with the standard one (mean over all "
-        f"eps, λ learnt: {lam_of(groups[LEARNT])}); under transfer from its twin, the paper's "
-        f"attack, {words.difference(_against(groups, LEARNT, TRANSFER))}."
-    )
-
-
-def _claims(groups: Groups) -> list[Claim]:
-    claims = []
-    for name in (LEARNT, NEGATIVE):
-        transferred, white = _against(groups, name, TRANSFER), _against(groups, name, WHITE_BOX)
-        lost = paired(drop(groups[name]), drop(groups[STANDARD]))
-        claims += [
-            Claim(
-                f"{name}: accuracy under PGD is above the standard network's (the paper's attack: "
-                "through the λ = 0 twin).",
-                f"Transfer, mean over all eps: {words.difference(transferred)}",
-                decide(transferred, "more"),
-            ),
-            Claim(
-                f"{name}: the same when both face the same white-box attack.",
-                f"White box, mean over all eps: {words.difference(white)}. What the attack takes "
-                f"from the clean accuracy, implicit minus standard: {words.difference(lost)}",
-                decide(white, "more"),
-            ),
-        ]
-    return claims
-
-
-def _rows(groups: Groups, eps: Sequence[float]) -> list[dict[str, Any]]:
-    return [
-        {
-            "network": name,
-            "seed": seed,
-            "lam": " ".join(f"{value:.5g}" for value in run.result.lam),
-            "attack": kind,
-            "eps": size,
-            "accuracy": value,
-            "images": run.measured["images"],
-            "run": run.result.identity,
-        }
-        for name, runs in groups.items()
-        for seed, run in runs.items()
-        for kind in (WHITE_BOX, TRANSFER)
-        for size, value in zip(eps, run.measured.get(kind, ()), strict=False)
-    ]
-
-
-def _table(groups: Groups, eps: Sequence[float]) -> Table:
-    rows = []
-    for name, runs in groups.items():
-        for kind in (WHITE_BOX, TRANSFER):
-            curves = [run.measured[kind] for run in runs.values() if kind in run.measured]
-            if curves:
-                middle = [whole_range(values).median for values in zip(*curves, strict=True)]
-                rows.append((name, kind.replace("_", " "), *(percent(v) for v in middle)))
-    return Table(
-        "Median accuracy at every eps",
-        ("Network", "Attack", *(f"{size:.3g}" for size in eps)),
-        rows,
-    )
+def _curves(runs: Mapping[int, Run], kind: str) -> tuple[list[float], list[Sequence[float]]]:
+    """The sizes of an attack, and the accuracies of every network at each of them."""
+    attacked = [run for run in runs.values() if kind in run.measured]
+    eps = eps_of(attacked[0]) if attacked else []
+    return eps, list(zip(*(run.measured[kind] for run in attacked), strict=True))

@@ -12,7 +12,6 @@ import ibnn
 from ibnn.lab import data
 from ibnn.lab.attacks import PGD
 from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
-from ibnn.lab.models import UCN
 from ibnn.lab.training.validation import validate
 
 LAMBDAS = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.08)
@@ -23,15 +22,15 @@ REFIT_IMAGES = 5000
 RECALIBRATION_IMAGES = 1000
 ATTACKED_IMAGES = 500
 ATTACK_STEPS = 10
-EPS_GREY, EPS_COLOUR = 0.02, 0.008
+EPS_GRAY, EPS_COLOR = 0.02, 0.008
 BATCH = 250
 
 
-def conversions(network: UCN, examples: data.Dataset) -> dict[str, Any]:
+def conversions(network: nn.Module, examples: data.Dataset) -> dict[str, Any]:
     """Accuracy of every conversion: one point for each lam and each way to treat what follows."""
     x, y = _first(examples.x_train, examples.y_train, REFIT_IMAGES)
     attacked = _first(examples.x_test, examples.y_test, ATTACKED_IMAGES)
-    eps = EPS_GREY if examples.image_shape[0] == 1 else EPS_COLOUR
+    eps = EPS_GRAY if examples.image_shape[0] == 1 else EPS_COLOR
     # one for all lam, or their heads could not be compared
     penalty = pick_penalty(network, x, y)
     points = [
@@ -55,7 +54,7 @@ def conversions(network: UCN, examples: data.Dataset) -> dict[str, Any]:
 
 
 def converted(
-    network: UCN, lam: float, x: Tensor, y: Tensor, penalty: float
+    network: nn.Module, lam: float, x: Tensor, y: Tensor, penalty: float
 ) -> Iterator[tuple[str, nn.Module]]:
     """The network with an implicit bias in every convolution, three ways."""
     yield OLD, ibnn.convert(network, lam, slope=SLOPE)
@@ -66,15 +65,21 @@ def converted(
     yield REFITTED, refit_head(ibnn.convert(network, lam, slope=SLOPE), x, y, penalty)
 
 
+def attack_of(eps: float) -> PGD:
+    """What every network is attacked with."""
+    return PGD(eps, steps=ATTACK_STEPS)
+
+
 def attacked_accuracy(model: nn.Module, x: Tensor, y: Tensor, eps: float) -> float:
-    """The share of images right before and under white-box PGD; every model gets one seed."""
-    attack = PGD(eps, steps=ATTACK_STEPS)
-    found = attack(model, x, y, generator=torch.Generator().manual_seed(0), batch_size=BATCH)
+    """The fraction of images right before and under white-box PGD; every model gets one seed."""
+    found = attack_of(eps)(
+        model, x, y, generator=torch.Generator().manual_seed(0), batch_size=BATCH
+    )
     return 1 - float(found.success.double().mean())
 
 
 @torch.no_grad()
-def preactivation_std(network: UCN, x: Tensor) -> list[float]:
+def preactivation_std(network: nn.Module, x: Tensor) -> list[float]:
     """How far the units of each layer are spread within a channel of one image, the quadratic
     mean: what lam and slope have to be compared with."""
     seen: list[float] = []

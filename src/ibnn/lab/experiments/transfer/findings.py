@@ -1,72 +1,65 @@
-"""What the transfer experiment's report says."""
+"""What the transfer experiment makes of its measurements: claims and notes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
 
-from ibnn.lab.experiments.accuracy.tables import difference
-from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.images import ImageExperiment
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.protocol import attack_line, protocol
+from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.transfer.conversions import (
-    ATTACK_STEPS,
     LAMBDAS,
     OLD,
     RECALIBRATED,
     REFITTED,
     SLOPE,
     WAYS,
+    attack_of,
 )
-from ibnn.lab.experiments.transfer.margin import STEPS, UNITS
-from ibnn.lab.experiments.transfer.readings import KEPT, Transferred, kept
+from ibnn.lab.experiments.transfer.margin import STEPS
+from ibnn.lab.experiments.transfer.readings import KEPT, Conversions, kept
 from ibnn.lab.experiments.transfer.refit import PENALTIES
 from ibnn.lab.results import Claim
-from ibnn.lab.stats import decide
+from ibnn.lab.stats import claim, difference, judge
 
 SMALL = (-0.02, 0.02)
 WEAK, STRONG = -0.05, -1.0
 ROUNDING = 1e-8  # of margins computed in float64, whose solves are exact to 1e-10
 
-CONVERSIONS = (
-    "A trained standard network (blue) given an implicit bias, against λ; median and 90 % band. "
-    "Old head: only λ is added, as in the paper. Batch norm recalibrated: its running statistics "
-    "computed anew on training images. Refitted head: the last layer fitted anew. Top: accuracy. "
-    "Bottom: accuracy under the same white-box attack on each converted network itself."
-)
-MARGINS = (
-    "The margin of a small classifier (one hidden layer, no batch norm, head of length 1) after "
-    "conversion, against λ; dashed: what the paper proves to be left of it; dotted: a sharper "
-    "bound, from how far all units together can move."
-)
 
-
-def headline(found: Transferred) -> str:
+def headline(found: Conversions) -> str:
     """The finding in one sentence."""
     lam = found.strongest_kept(OLD)
     if lam is None:
         weakest = max(value for value in LAMBDAS if value < 0)
         return (
             f"With the old head already λ = {weakest:g} costs more than {100 * KEPT:g} point of "
-            f"accuracy: {difference(found.difference('accuracy', OLD, weakest))}."
+            f"median accuracy; the mean changes by "
+            f"{difference(found.difference('accuracy', OLD, weakest))}."
         )
     attacked = found.difference("attacked", OLD, lam)
+    robust = judge(
+        attacked,
+        more="it is more robust there",
+        less="it is less robust there",
+        undecided="whether it is more robust there is not decided",
+    )
     return (
-        f"A trained standard network keeps its accuracy down to λ = {lam:g}; its accuracy under "
-        f"attack there differs by {difference(attacked)}."
+        f"A trained standard network keeps its median accuracy within {100 * KEPT:g} point down "
+        f"to λ = {lam:g}; {robust}: robust accuracy changes by {difference(attacked)}."
     )
 
 
-def footnote(found: Transferred, runs: Sequence[Run]) -> str:
+def footnote(found: Conversions, runs: Sequence[Run]) -> str:
     """The instances and images used, to stand in the figure."""
-    first = next(iter(found.measured.values()))
-    test = max(run.result.n_test for run in runs)
     return (
-        f"{len(runs)} networks, {max(r.result.epochs for r in runs)} epochs, {test:,} test images; "
-        f"the first {first['attacked_images']:,} of them attacked"
+        f"{len(runs)} networks, {amounts(runs)}; the first "
+        f"{found.first['attacked_images']:,} of them attacked"
     )
 
 
-def margin_footnote(found: Transferred) -> str:
+def margin_footnote(found: Conversions) -> str:
     """The same of the margins."""
     first = next(iter(found.margins.values()))
     return (
@@ -76,12 +69,12 @@ def margin_footnote(found: Transferred) -> str:
     )
 
 
-def claims(found: Transferred) -> list[Claim]:
+def claims(found: Conversions) -> list[Claim]:
     """The table "paper says / measured here"."""
-    small = [found.difference("accuracy", OLD, lam) for lam in SMALL]
+    small = {lam: found.difference("accuracy", OLD, lam) for lam in SMALL}
     stronger = found.between_lams("accuracy", OLD, STRONG, WEAK)
     heads = found.between_ways("accuracy", REFITTED, OLD)
-    listed = "; ".join(f"λ = {lam:g}: {difference(d)}" for lam, d in zip(SMALL, small, strict=True))
+    listed = "; ".join(f"λ = {lam:g}: {difference(d)}" for lam, d in small.items())
     return [
         Claim(
             "An IBNN can be made by transferring the weights of a trained standard network, "
@@ -89,26 +82,27 @@ def claims(found: Transferred) -> list[Claim]:
             f"Old head, the smallest |λ| of the grid, accuracy minus that of the unconverted "
             f"network. {listed}. Kept means that both intervals exclude a loss of "
             f"{100 * KEPT:g} point.",
-            kept(small),
+            kept(list(small.values())),
         ),
-        Claim(
+        claim(
             "The magnitude of λ has an impact on the accuracy.",
             f"Old head, λ = {STRONG:g} minus λ = {WEAK:g}: {difference(stronger)}",
-            decide(stronger, "less"),
+            stronger,
+            "less",
         ),
-        Claim(
+        claim(
             "The old head is a suboptimal one: another can do better.",
             f"Accuracy with the refitted head minus the old one, mean over all λ but 0: "
             f"{difference(heads)}",
-            decide(heads, "more"),
+            heads,
+            "more",
         ),
         *(_robust(found, way) for way in WAYS),
         *_bound(found),
     ]
 
 
-def _robust(found: Transferred, way: str) -> Claim:
-    paper = "Converting a trained network makes it more robust to input perturbations"
+def _robust(found: Conversions, way: str) -> Claim:
     lam = found.strongest_kept(way)
     at = lam if lam is not None else max(v for v in LAMBDAS if v < 0)
     gain = found.difference("attacked", way, at)
@@ -117,80 +111,64 @@ def _robust(found: Transferred, way: str) -> Claim:
         if lam is not None
         else "the weakest λ < 0 of the grid, since none keeps accuracy"
     )
-    eps = next(iter(found.measured.values()))["eps"]
-    return Claim(
-        f"{paper} ({way}).",
-        f"Accuracy under PGD (ε = {eps:g}) at λ = {at:g}, {chosen}, minus that at λ = 0: "
-        f"{difference(gain)}",
-        decide(gain, "more"),
+    return claim(
+        f"Converting a trained network makes it more robust to input perturbations ({way}).",
+        f"Robust accuracy (PGD, ε = {found.first['eps']:g}) at λ = {at:g}, {chosen}, minus that "
+        f"at λ = 0: {difference(gain)}",
+        gain,
+        "more",
     )
 
 
-def _bound(found: Transferred) -> list[Claim]:
+def _bound(found: Conversions) -> list[Claim]:
     slack = found.lowest_slack()
     if slack is None:
         return []
-    middle = median(m["standard"] for m in found.margins.values())
-    count = len(found.margins) * (len(LAMBDAS) - 1)
-    missed = len(found.measured) - len(found.margins)
+    every = list(found.margins.values())
+    middle = median(m["standard"] for m in every)
+    missed = len(found.measured) - len(every)
     left_out = f" {missed} more did not separate their classes and are left out." if missed else ""
+    where = "above" if slack >= 0 else "below"
     return [
         Claim(
             "With a head of length 1 at least M - 2 |λ| √D of the margin M is left.",
-            f"{count} conversions (classifiers: {len(found.margins)}, {UNITS} units, median M "
-            f"{middle:.2f}), old and new head: the margin closest to its bound is {slack:.2g} "
-            f"above it.{left_out}",
+            f"{len(every) * (len(LAMBDAS) - 1)} conversions (classifiers: {len(every)}, "
+            f"{every[0]['units']} units, median M {middle:.2f}), old and new head: the margin "
+            f"closest to its bound is {abs(slack):.2g} {where} it.{left_out}",
             "yes" if slack >= -ROUNDING else "no",
+            {"slack": slack},
         )
     ]
 
 
-def notes(found: Transferred) -> list[str]:
-    """Our choices, since the paper has only the proof."""
-    first = next(iter(found.measured.values()))
-    spread = ", ".join(f"{value:.2f}" for value in first["preactivation_std"])
+def notes(found: Conversions) -> list[str]:
+    """What was measured besides."""
+    spread = ", ".join(f"{value:.2f}" for value in found.first["preactivation_std"])
     recalibrated = found.between_ways("accuracy", RECALIBRATED, OLD)
     return [
-        "The paper proves the transfer for one hidden layer and tells of tests without numbers: "
-        "networks, λ, attack and this figure are ours.",
-        f"What λ does depends on how far the units of a channel are spread: here by {spread} "
-        f"(standard deviation within an image, by layer, first seed) at p = {SLOPE:g}.",
-        "Batch normalisation keeps the statistics of the unconverted network unless it is "
-        "recalibrated. Recalibration alone changes accuracy, mean over all λ but 0, by "
+        f"Units of a channel are spread by {spread} (standard deviation within an image, by "
+        f"layer, first seed), at p = {SLOPE:g}: what λ does depends on it.",
+        f"Batch norm recalibrated in place of kept, accuracy, mean over all λ but 0: "
         f"{difference(recalibrated)}.",
-        f"The refitted head sees {first['refit_images']:,} training images. Its penalty, one of "
-        f"{', '.join(f'{p:g}' for p in PENALTIES)}, is picked for the unconverted network on every "
-        "fifth of them, and serves every λ.",
-        "Refitting alone does much: at λ = 0 it changes accuracy by "
-        f"{difference(found.refit_alone('accuracy'))} and accuracy under attack by "
+        "Head refitted at λ = 0, without any implicit bias: accuracy "
+        f"{difference(found.refit_alone('accuracy'))}, robust accuracy "
         f"{difference(found.refit_alone('attacked'))}. What λ does with a refitted head is "
-        "therefore measured from a head refitted at λ = 0.",
-        f"PGD with {ATTACK_STEPS} steps (step length ε/4, one random start, the same for every "
-        "network) through exact gradients: an upper bound of robust accuracy. Accuracy lost by a "
-        "conversion is also lost under attack.",
-        f"The margin classifier is trained for {STEPS} full batches of Adam on the training "
-        "images of classes 0 and 1, one for each seed; its new head is a support vector "
-        "machine's.",
-        "Yes and no need at least five seeds and a 95 % interval of the paired difference that "
-        "excludes zero (for kept accuracy: the loss named); intervals are not corrected for the "
-        "number of comparisons.",
+        "measured from there.",
     ]
 
 
-def settings_lines(
-    experiment: ImageExperiment, settings: Settings, found: Transferred, runs: Sequence[Run]
-) -> list[tuple[str, str]]:
-    """How the networks were made."""
-    config = runs[0].config
-    first = next(iter(found.measured.values()))
+def settings_lines(found: Conversions, runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """How the networks were made and converted."""
+    lambdas = ", ".join(f"{lam:g}" for lam in LAMBDAS)
+    penalties = ", ".join(f"{penalty:g}" for penalty in PENALTIES)
     return [
-        ("Network", f"UCN({config.layers},{config.channels}), standard, of learning-speed"),
+        ("Conversion", f"ibnn.convert of every convolution, p = {SLOPE:g}, λ = {lambdas}"),
         (
-            "Conversion",
-            f"every convolution; tanh({SLOPE:g} z), w = 1/D inside each channel, exact solve",
+            "Refitted head",
+            f"logistic regression on {found.first['refit_images']:,} training images; penalty, "
+            f"one of {penalties}, picked for the unconverted network on some of them",
         ),
-        ("λ", ", ".join(f"{lam:g}" for lam in LAMBDAS) + " (threshold of uniqueness 0.1)"),
-        ("Attack", f"PGD, l_inf, ε = {first['eps']:g}, {ATTACK_STEPS} steps"),
-        ("Training", f"{config.epochs} epochs after 2 of warm-up"),
-        ("Seeds", str(experiment.instances(settings))),
+        ("Attack", attack_line(attack_of(found.first["eps"]))),
+        ("Margin", f"trained for {STEPS} full batches of Adam; new head: a support vector machine"),
+        *protocol(runs),
     ]

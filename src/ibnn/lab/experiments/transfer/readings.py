@@ -16,7 +16,7 @@ HEADS = ("margin_old_head", "margin_refitted")
 KEPT = 0.01  # accuracy counts as kept if no more than this is lost
 
 
-class Transferred:
+class Conversions:
     """The measurements of several seeds."""
 
     def __init__(self, runs: Sequence[Run]):
@@ -26,6 +26,11 @@ class Transferred:
         self.margins: Mapping[int, Mapping[str, Any]] = {
             seed: values["margin"] for seed, values in self.measured.items() if values["margin"]
         }
+
+    @property
+    def first(self) -> Mapping[str, Any]:
+        """The measurements of one seed: what is the same for all."""
+        return next(iter(self.measured.values()))
 
     def values(self, reading: Reading, way: str, lam: float) -> dict[int, float]:
         """One number of each seed."""

@@ -8,8 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ibnn.lab.models import UCN
-
 # on squared weights of features scaled to unit variance; the best one on held-out images is taken
 PENALTIES = (0.01, 0.03, 0.1, 0.3, 1.0)
 HELD_OUT = 5  # every fifth image
@@ -17,36 +15,46 @@ ITERATIONS = 30
 BATCH = 500
 
 
-def refit_head(network: UCN, x: Tensor, y: Tensor, penalty: float) -> UCN:
+def head_of(network: nn.Module) -> nn.Linear:
+    """The last fully connected layer of a network."""
+    layers = [module for module in network.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise ValueError(f"{type(network).__name__} has no nn.Linear, expected one as its head")
+    return layers[-1]
+
+
+def refit_head(network: nn.Module, x: Tensor, y: Tensor, penalty: float) -> nn.Module:
     """A copy of the network (in `eval` mode) whose head is the best one for these images.
 
-    Minimised is cross-entropy + penalty / 2 * |w|^2, convex, by L-BFGS from zero. Features are
+    Minimized is cross-entropy + penalty / 2 * |w|^2, convex, by L-BFGS from zero. Features are
     scaled to unit variance first, so that the penalty means the same whatever a conversion did to
     their size; the scale is put into the weights afterwards.
     """
     fitted = copy.deepcopy(network).eval()
     scaled, mean, std = _scaled_features(fitted, x)
-    weight, bias = _logistic_regression(scaled, y, fitted.head.out_features, penalty)
+    head = head_of(fitted)
+    weight, bias = _logistic_regression(scaled, y, head.out_features, penalty)
     with torch.no_grad():
-        fitted.head.weight.copy_(weight / std)
-        fitted.head.bias.copy_(bias - weight @ (mean / std))
+        head.weight.copy_(weight / std)
+        head.bias.copy_(bias - weight @ (mean / std))
     return fitted
 
 
-def pick_penalty(network: UCN, x: Tensor, y: Tensor) -> float:
+def pick_penalty(network: nn.Module, x: Tensor, y: Tensor) -> float:
     """The penalty whose head is right most often on some of these images, held out for that; the
     largest of equals."""
     features, _, _ = _scaled_features(copy.deepcopy(network).eval(), x)
+    classes = head_of(network).out_features
     held = torch.arange(len(y), device=y.device) % HELD_OUT == 0
 
     def right(penalty: float) -> int:
-        head = _logistic_regression(features[~held], y[~held], network.head.out_features, penalty)
+        head = _logistic_regression(features[~held], y[~held], classes, penalty)
         return int((F.linear(features[held], *head).argmax(1) == y[held]).sum())
 
     return max(reversed(PENALTIES), key=right)
 
 
-def _scaled_features(network: UCN, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def _scaled_features(network: nn.Module, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """What the head sees, with mean 0 and variance 1; and the mean and deviation it had."""
     features = _features(network, x)
     mean, std = features.mean(0), features.std(0)
@@ -55,8 +63,16 @@ def _scaled_features(network: UCN, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 @torch.no_grad()
-def _features(network: UCN, x: Tensor) -> Tensor:
-    return torch.cat([network.blocks(part).flatten(1) for part in x.split(BATCH)])
+def _features(network: nn.Module, x: Tensor) -> Tensor:
+    """What reaches the head."""
+    seen: list[Tensor] = []
+    handle = head_of(network).register_forward_pre_hook(lambda _, args: seen.append(args[0]))
+    try:
+        for part in x.split(BATCH):
+            network(part)
+    finally:
+        handle.remove()
+    return torch.cat(seen)
 
 
 def _logistic_regression(

@@ -8,21 +8,21 @@ from typing import Any
 
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.transfer.conversions import LAMBDAS, WAYS
-from ibnn.lab.experiments.transfer.readings import HEADS, Reading, Transferred
+from ibnn.lab.experiments.transfer.readings import HEADS, Conversions, Reading
 from ibnn.lab.results import Table
 from ibnn.lab.stats import Paired, percent
 
 
-def tables(found: Transferred) -> list[Table]:
+def tables(found: Conversions) -> list[Table]:
     """Every lam and way."""
     made = [_table(found, "accuracy", "Validation accuracy")]
-    made.append(_table(found, "attacked", "Accuracy under attack"))
+    made.append(_table(found, "attacked", "Robust accuracy"))
     if found.margins:
         made.append(_margin_table(found))
     return made
 
 
-def _table(found: Transferred, reading: Reading, title: str) -> Table:
+def _table(found: Conversions, reading: Reading, title: str) -> Table:
     def cell(way: str, lam: float) -> str:
         middle = percent(median(found.values(reading, way, lam).values()))
         change = found.difference(reading, way, lam)
@@ -40,7 +40,7 @@ def _short(change: Paired) -> str:
     return f"{mean}: {low} to {high}"
 
 
-def _margin_table(found: Transferred) -> Table:
+def _margin_table(found: Conversions) -> Table:
     every = list(found.margins.values())
 
     def middle(index: int, key: str) -> str:
@@ -67,7 +67,9 @@ def rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     lines: list[dict[str, Any]] = []
     for run in runs:
         own = {"seed": run.config.seed, "run": run.result.identity}
-        lines += [{**own, **point} for point in run.measured["points"]]
+        for point in run.measured["points"]:
+            accuracies = {"accuracy": point["accuracy"], "robust_accuracy": point["attacked"]}
+            lines.append({**own, "lam": point["lam"], "way": point["way"], **accuracies})
         margin = run.measured["margin"]
         for point in margin["points"] if margin else ():
             numbers = {key: point[key] for key in (*HEADS, "bound_paper", "bound_sharper")}

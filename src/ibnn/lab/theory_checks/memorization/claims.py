@@ -103,7 +103,7 @@ def _memorizes_less(noisy: Sequence[NoisyTraining]) -> Claim:
         f"Wrong labels given back: {percent(fmean(implicit.values()))} (implicit), "
         f"{percent(fmean(standard.values()))} (standard), means of "
         f"{counted(len(standard), 'seed')}"
-        + (f"; difference {difference.percentage_points()}." if difference else "."),
+        + (f"; difference {difference.text()}." if difference else "."),
         decide(difference, "less"),
     )
 

@@ -1,0 +1,183 @@
+"""How runs were trained, for readers: every word is read from their configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields
+
+from torch import nn
+
+from ibnn.lab.attacks import Attack
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.models import network_kind, neuron_kind
+from ibnn.lab.models.initialise import HEAD_STD, HIDDEN_STD
+from ibnn.lab.training import RunConfig
+from ibnn.lab.training.optimizer import make_optimizer
+
+Line = tuple[str, str]
+
+# Fields that other lines tell, or that tell runs of one experiment apart.
+_TOLD = {
+    *("dataset", "n_train", "n_test", "share", "label_noise", "hold_out", "seed", "data_seed"),
+    *("network", "layers", "channels", "hidden", "initialisation", "neuron", "epochs", "clip"),
+    *("warmup_epochs", "batch_size", "lr_low", "lr_high", "momentum", "validate_every"),
+    *("lam", "learn_lam", "slope", "learn_slope", "bounded", "coupling", "sigma", "solver"),
+    *("window", "window_profile", "window_std", "learn_window"),
+}
+
+
+def protocol(runs: Sequence[Run], *, lam: str | None = None) -> list[Line]:
+    """The lines of a report's settings that every experiment has.
+
+    Args:
+        runs: those the report is made of; where they differ, every value is listed.
+        lam: how lam was found, where configurations alone do not say it.
+    """
+    configs = [run.config for run in runs]
+    implicit = [c for c in configs if "sigma" in neuron_kind(c.neuron).fields]
+    lines = [
+        ("Network", _network(runs)),
+        *(("Neuron", text) for text in _each(configs, _neuron) if text),
+        ("Sigma", _joined(implicit, lambda c: c.sigma)),
+        ("Slope p", _joined(implicit, _slope)),
+        ("Coupling", _joined(implicit, _coupling, "; ")),
+        ("Solver", _joined(implicit, lambda c: c.solver)),
+        ("λ", lam or _lam(configs)),
+        ("Training", _joined(configs, _training, "; ")),
+        ("Optimizer", _joined(configs, _optimizer, "; ")),
+        ("Initialization", _joined(configs, _initialization, "; ")),
+        ("Seeds", _seeds(configs)),
+        ("Further", _joined(configs, _further, "; ")),
+    ]
+    return [line for line in lines if line[1]]
+
+
+def attack_line(attack: Attack) -> str:
+    """An attack with its settings, as it has them; what it computes by itself is left out.
+
+    >>> from ibnn.lab.attacks import PGD
+    >>> attack_line(PGD(0.1, steps=20))
+    'pgd-linf, eps 0.1, steps 20, loss ce, random start True, restarts 1, early stop True'
+    """
+    found = {field.name: getattr(attack, field.name) for field in fields(attack)}
+    settings = (
+        f"{name.replace('_', ' ')} {value}"
+        for name, value in found.items()
+        if value is not None and name != "norm"
+    )
+    return ", ".join((attack.name, *settings))
+
+
+def _each(configs: Iterable[RunConfig], tell: Callable[[RunConfig], str]) -> list[str]:
+    """What is told of the configurations, each thing once and in their order."""
+    return list(dict.fromkeys(tell(config) for config in configs))
+
+
+def _joined(
+    configs: Iterable[RunConfig], tell: Callable[[RunConfig], str], between: str = ", "
+) -> str:
+    return between.join(text for text in _each(configs, tell) if text)
+
+
+def _network(runs: Sequence[Run]) -> str:
+    """The networks by name, and what the images decide: the kernel."""
+    configs = [run.config for run in runs]
+    titles = _each(configs, lambda c: network_kind(c.network).title(c))
+    kinds = _each(configs, lambda c: network_kind(c.network).about)
+    made = [f"{_by(part.kernel_size)} kernels" for part in _convolutions(runs[0])]
+    latest = runs[0].folder.latest()
+    if latest is not None:
+        made.append(f"inputs of {_by(latest.image_shape)}")
+    return "; ".join((f"{', '.join(titles)} ({'; '.join(kinds)})", *dict.fromkeys(made)))
+
+
+def _convolutions(run: Run) -> list[nn.Conv2d]:
+    return [module for module in run.network().modules() if isinstance(module, nn.Conv2d)]
+
+
+def _by(sides: Iterable[int]) -> str:
+    return " x ".join(map(str, sides))
+
+
+def _neuron(config: RunConfig) -> str:
+    """The neuron's equation, unless it is the standard one's."""
+    about = neuron_kind(config.neuron).about
+    return "" if config.neuron == "standard" else f"{config.neuron}: {about}"
+
+
+def _slope(config: RunConfig) -> str:
+    return f"{config.slope:g}" + (" at the start, learnt" if config.learn_slope else "")
+
+
+def _coupling(config: RunConfig) -> str:
+    if not network_kind(config.network).images or config.coupling == "layer":
+        return "every unit hears its whole layer (w = 1/D)"
+    if config.coupling == "window":
+        side, width = config.window, config.window_std
+        wide = "" if width is None else f" of width {width:g}"
+        learnt = ", learnt" if config.learn_window else ""
+        profile = config.window_profile + wide + learnt
+        return f"every unit hears {side} x {side} of its channel ({profile})"
+    heard = {"space": "its channel", "channels": "the channels at its place"}[config.coupling]
+    return f"every unit hears {heard} (w = 1/D)"
+
+
+def _lam(configs: Iterable[RunConfig]) -> str:
+    having = [c for c in configs if "lam" in neuron_kind(c.neuron).fields]
+    fixed = _joined((c for c in having if not c.learn_lam), _start)
+    learnt = _joined((c for c in having if c.learn_lam), _learnt, "; ")
+    return "; ".join(text for text in (fixed and f"fixed: {fixed}", learnt) if text)
+
+
+def _start(config: RunConfig) -> str:
+    numbers = config.lam if isinstance(config.lam, tuple) else (config.lam,)
+    return ", ".join(f"{value:.5g}" for value in numbers)
+
+
+def _learnt(config: RunConfig) -> str:
+    bound = ", kept below the threshold of uniqueness" if config.bounded else ""
+    return f"learnt from {_start(config)} with the weights{bound}"
+
+
+def _training(config: RunConfig) -> str:
+    before = f" after {config.warmup_epochs} of warm-up with standard neurons"
+    return f"{config.epochs} epochs" + (before if config.warmup_epochs else "")
+
+
+def _optimizer(config: RunConfig) -> str:
+    name = type(make_optimizer(config, nn.Linear(1, 1))).__name__
+    clip = "not clipped" if config.clip is None else f"norm at most {config.clip:g}"
+    return (
+        f"{name}, momentum {config.momentum:g}, batch {config.batch_size}, learning rate "
+        f"{config.lr_low:g} to {config.lr_high:g} and back, gradient {clip}"
+    )
+
+
+def _initialization(config: RunConfig) -> str:
+    known = {
+        "paper": f"as published: N(0, {HIDDEN_STD:g}), head N(0, {HEAD_STD:g})",
+        "torch": "PyTorch's default",
+    }
+    return known.get(config.initialisation, config.initialisation)
+
+
+def _seeds(configs: Sequence[RunConfig]) -> str:
+    counts = {
+        kind: len({config.seed for config in configs if config.neuron == kind})
+        for kind in dict.fromkeys(config.neuron for config in configs)
+    }
+    listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+    shared = "; equal seeds share first weights, data order and subsets" if len(counts) > 1 else ""
+    return listed + shared
+
+
+def _further(config: RunConfig) -> str:
+    """Whatever else is not as usual, by the name of its field."""
+    found = [
+        f"{field.name} {getattr(config, field.name)}"
+        for field in fields(config)
+        if field.name not in _TOLD
+        and field.default is not MISSING
+        and getattr(config, field.name) != field.default
+    ]
+    return ", ".join(found)

@@ -1,0 +1,81 @@
+"""What is read off finished runs: by seed, as a line of a CSV, and how much was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.training import RunConfig
+
+Reading = Callable[[Run], float]
+BySeed = Mapping[int, Run]
+
+NOT_YET = "Not all runs are finished: no comparison yet."
+
+
+def best_accuracy(run: Run) -> float:
+    """The best validation accuracy of a run: what the paper's figures show."""
+    return run.result.best_accuracy
+
+
+def last_accuracy(run: Run) -> float:
+    """The validation accuracy after the last epoch."""
+    return run.result.accuracy
+
+
+def readings(runs: BySeed, reading: Reading = best_accuracy) -> dict[int, float]:
+    """One number of each run, by seed."""
+    return {seed: reading(run) for seed, run in runs.items()}
+
+
+def finished(configs: Mapping[int, RunConfig | None], runs: Iterable[Run]) -> dict[int, Run]:
+    """Those of the wanted runs that are among the finished ones, by seed."""
+    found = {run.config.identity(): run for run in runs}
+    names = {seed: config.identity() for seed, config in configs.items() if config}
+    return {seed: found[name] for seed, name in names.items() if name in found}
+
+
+def median_lam(runs: BySeed) -> str:
+    """The lam of a group of networks, the median of each layer."""
+    learnt = [run.result.lam for run in runs.values() if run.result.lam]
+    return ", ".join(f"{median(values):.3f}" for values in zip(*learnt, strict=True)) or "none"
+
+
+def amounts(runs: Sequence[Run]) -> str:
+    """The epochs and images used, to stand in a figure."""
+    epochs, train, test = (
+        max(getattr(run.result, name) for run in runs) for name in ("epochs", "n_train", "n_test")
+    )
+    kind = "held-out" if any(run.config.hold_out for run in runs) else "test"
+    return f"{epochs} epochs, {train:,} training and {test:,} {kind} images"
+
+
+def numbers(values: Iterable[float], digits: int = 5) -> str:
+    """Several numbers in one cell of a CSV.
+
+    >>> numbers([0.1, 1 / 3])
+    '0.1 0.33333'
+    """
+    return " ".join(f"{value:.{digits}g}" for value in values)
+
+
+def run_row(run: Run, **more: Any) -> dict[str, Any]:
+    """One line of the CSV."""
+    config, result = run.config, run.result
+    return {
+        **more,
+        "neuron": config.neuron,
+        "seed": config.seed,
+        "best_accuracy": result.best_accuracy,
+        "best_epoch": result.best_epoch,
+        "accuracy": result.accuracy,
+        "train_accuracy": result.train_accuracy,
+        "loss": result.loss,
+        "lam": numbers(result.lam),
+        "parameters": result.parameters,
+        "n_train": result.n_train,
+        "epochs": result.epochs,
+        "run": result.identity,
+    }
