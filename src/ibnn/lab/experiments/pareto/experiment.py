@@ -23,7 +23,7 @@ class Pareto(Controls):
         return ImageExperiment.preset(self, settings)  # five pairs, not ten
 
     def arms(self, settings: Settings) -> list[Arm]:
-        return map_arms(self.central(settings).layers)
+        return map_arms(self.defaults(settings).layers)
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         records = self.records(settings, runs)
