@@ -19,7 +19,7 @@ DTYPES = frozenset(_SUFFIX)
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    _call("pair_sum", z, (z, a), _codes(order, sigma), (out,))
+    _call("pair_sum", z, _contiguous(z, a), _codes(order, sigma), (out,))
     return out
 
 
@@ -31,7 +31,8 @@ def window_sum(
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
     taps = taps.detach().to(z.dtype).contiguous()
     shapes = [torch.tensor([1] * (3 - len(shape)) + list(shape)) for shape in (units, taps.shape)]
-    _call("window_sum", z, (z, a), (*map(_pointer, (taps, *shapes)), *_codes(order, sigma)), (out,))
+    numbers = (*map(_pointer, (taps, *shapes)), *_codes(order, sigma))
+    _call("window_sum", z, _contiguous(z, a), numbers, (out,))
     return out
 
 
@@ -39,7 +40,7 @@ def matrix_sum(z: Tensor, a: Tensor | None, weight: Tensor, order: int, sigma: s
     """sum_k w_ik a_k s_n(z_k - z_i), w a matrix."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
     weight = weight.detach().to(z.dtype).contiguous()
-    _call("matrix_sum", z, (z, a), (_pointer(weight), *_codes(order, sigma)), (out,))
+    _call("matrix_sum", z, _contiguous(z, a), (_pointer(weight), *_codes(order, sigma)), (out,))
     return out
 
 
@@ -63,9 +64,15 @@ def solve_rows(
     sigma: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As `find_roots`, for rows before the slope; also which rows are solved, to atol or to the
-    share `resolution` of their range, if that is less."""
-    rows = y.shape[0]
-    z = torch.empty_like(y, memory_format=torch.contiguous_format)
+    share `resolution` of their range, if that is less.
+
+    `y` is (rows, units), or (outer, inner, units) in any memory layout: rows are then counted
+    through outer and inner, and z has the layout of y. So channels are coupled without a copy:
+    `y.flatten(2).transpose(1, 2)` of an image batch (n, c, h, w) will do.
+    """
+    y, layout = _laid_out(y)
+    rows = _rows(y)
+    z = torch.empty_like(y)
     residual = torch.empty(rows, dtype=torch.float64)
     steps = torch.empty(rows, dtype=torch.int32)
     solved = torch.empty(rows, dtype=torch.bool)
@@ -73,7 +80,7 @@ def solve_rows(
         "find_roots",
         y,
         (y, _per_row(strength, y), _per_row(atol, y), _per_row(slope, y)),
-        (ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
+        (layout, ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
         (z, residual, steps, solved),
     )
     return z, residual.to(y.dtype), steps, solved
@@ -89,20 +96,27 @@ def solve_jacobian(
     """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)).
 
     Returns v, the relative residual |J v - g| / |g| per row, and sum_i v_i G(z_i) per row (zero if
-    not asked for).
+    not asked for). `z` has any layout that `solve_rows` takes, and v has the same.
     """
-    rows = z.shape[0]
-    v = torch.empty_like(z, memory_format=torch.contiguous_format)
+    z, layout = _laid_out(z)
+    if g.stride() != z.stride():
+        g = torch.empty_like(z).copy_(g)
+    rows = _rows(z)
+    v = torch.empty_like(z)
     residual = torch.empty(rows, dtype=torch.float64)
     dots = torch.zeros(rows, dtype=torch.float64)
     _call(
         "solve_jacobian",
         z,
         (z, g, _per_row(strength, z)),
-        (ctypes.c_int(SIGMAS[sigma]),),
+        (layout, ctypes.c_int(SIGMAS[sigma])),
         (v, residual, dots if with_strength_grad else None),
     )
     return v, residual.to(z.dtype), dots.to(z.dtype)
+
+
+def _contiguous(*rows: Tensor | None) -> tuple[Tensor | None, ...]:
+    return tuple(None if t is None else t.detach().contiguous() for t in rows)
 
 
 def _codes(order: int, sigma: str) -> tuple[ctypes.c_int, ctypes.c_int]:
@@ -112,7 +126,21 @@ def _codes(order: int, sigma: str) -> tuple[ctypes.c_int, ctypes.c_int]:
 def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
     if value is None:
         return None
-    return value.detach().to(torch.float64).expand(y.shape[0]).contiguous()
+    return value.detach().to(torch.float64).expand(_rows(y)).contiguous()
+
+
+def _rows(y: Tensor) -> int:
+    return y.shape[:-1].numel()
+
+
+def _laid_out(y: Tensor) -> "tuple[Tensor, ctypes.Array[ctypes.c_long] | None]":
+    """y, copied if there is no other way, and where its rows are if not one after the other."""
+    y = y.detach()
+    if y.ndim != 3:
+        return y.contiguous(), None
+    if torch.empty_like(y).stride() != y.stride():  # it overlaps itself, or has holes
+        y = y.contiguous()
+    return y, (ctypes.c_long * 4)(y.shape[1], *y.stride())
 
 
 def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
@@ -122,11 +150,11 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
         raise loader.BuildError(
             "the compiled engine is not available: see the log, or ask available() first"
         )
-    inputs = tuple(None if t is None else t.detach().contiguous() for t in inputs)
+    rows, units = _rows(y), y.shape[-1]
     for t in inputs:
-        if t is not None and (t.device.type != "cpu" or t.shape[0] != y.shape[0]):
+        if t is not None and (t.device.type != "cpu" or t.numel() not in (rows, rows * units)):
             raise ValueError(
-                f"{name}: expected {y.shape[0]} rows on the CPU, got {tuple(t.shape)} on {t.device}"
+                f"{name}: expected {rows} rows on the CPU, got {tuple(t.shape)} on {t.device}"
             )
     if y.numel() == 0:
         for t in outputs:
@@ -134,7 +162,7 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
                 t.zero_()
         return
     arguments: list[object] = [_pointer(t) for t in inputs]
-    arguments += [ctypes.c_long(y.shape[0]), ctypes.c_long(y.shape[1]), *numbers]
+    arguments += [ctypes.c_long(rows), ctypes.c_long(units), *numbers]
     arguments += [_pointer(t) for t in outputs]
     arguments.append(ctypes.c_int(torch.get_num_threads()))
     code = getattr(compiled, f"ibnn_{name}_{_SUFFIX[y.dtype]}")(*arguments)

@@ -1,0 +1,29 @@
+// What is asked of a batch of rows with uniform weights, and where the answers go.
+#pragma once
+#include "row_packs.h"
+
+namespace ibnn {
+
+// Find z with z + c G(z) = y, after the slope; z comes back before it. The accuracy asked for is atol, or the share
+// `resolution` of the row's range if that is less (and not 0).
+template <class T> struct RootTask {
+  Layout layout;
+  const T* y;
+  const double *strength, *atol, *slope;  // one for each row; slope may be null (1)
+  double resolution;
+  T* z;
+  double* residual;
+  int* steps;
+  bool* solved;
+};
+
+// Solve J(z) v = g; `dots` (may be null) is v . G(z).
+template <class T> struct JacobianTask {
+  Layout layout;
+  const T *z, *g;
+  const double* strength;
+  T* v;
+  double *residual, *dots;
+};
+
+}  // namespace ibnn

@@ -1,0 +1,192 @@
+"""Rows of 2 to 64 units, which the compiled engine solves several at a time, a row in each lane."""
+
+import numpy as np
+import pytest
+import torch
+
+from ibnn.engine.native import calls as native
+from ibnn.engine.native import loader
+from tests import bank, oracle
+
+pytestmark = pytest.mark.skipif(not loader.available(), reason="no C++ compiler")
+
+SIZES = (2, 3, 7, 16, 33, 48, 64)
+# what the library asks of the engine: accuracy of z before the slope, and as a share of the range
+ATOL = {torch.float32: 2e-6, torch.float64: 1e-11}
+RESOLUTION = {torch.float32: 2e-5, torch.float64: 1e-9}
+GRADIENT = {torch.float32: 1e-4, torch.float64: 1e-8}
+
+
+def rows(units: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """The bank's kinds of rows, and those a normal guess is worst for."""
+    drawn = bank.rows(units, rng)
+    drawn["one unit at 1e3"] = 0.1 * drawn.pop("one unit at 1e4")  # the oracle can tell its digits
+    drawn["heavy tails"] = rng.standard_t(2, units)
+    drawn["crowd"] = np.where(rng.random(units) < 0.8, 0.01, 1) * rng.standard_normal(units)
+    drawn["far from 0"] = 50 + 0.3 * rng.standard_normal(units)
+    drawn["nearly equal"] = 0.7 + 1e-5 * rng.standard_normal(units)
+    drawn["after a ReLU"] = np.maximum(0, rng.standard_normal(units))
+    return {kind: bank.exact(y) for kind, y in drawn.items()}
+
+
+def solve(y, lam, slope, sigma, dtype):
+    """z, residual, steps, solved; one lam and slope for each row."""
+    y = torch.as_tensor(y).to(dtype)
+    lam, slope = (torch.as_tensor(x, dtype=torch.float64).expand(len(y)) for x in (lam, slope))
+    return native.solve_rows(y, lam * slope, slope, ATOL[dtype] * slope, RESOLUTION[dtype], sigma)
+
+
+def cases(units: int, slope: float, lams) -> list[tuple[str, np.ndarray, float]]:
+    rng = np.random.default_rng([units, int(slope), 1])
+    return [(kind, y, lam) for kind, y in rows(units, rng).items() for lam in lams]
+
+
+CASES = [
+    *((units, "tanh", dtype) for units in SIZES for dtype in ATOL),
+    *((units, "hardtanh", dtype) for units in (2, 7, 48) for dtype in ATOL),
+    # these two are solved in lanes in float32 only
+    *((units, sigma, torch.float32) for units in (2, 7, 48) for sigma in ("arctan", "erf")),
+]
+
+
+@pytest.mark.parametrize(("units", "sigma", "dtype"), CASES)
+def test_solutions_and_gradients_are_those_of_the_oracle(units, sigma, dtype):
+    precision = str(dtype).removeprefix("torch.")
+    rng = np.random.default_rng(units)
+    for slope in bank.SLOPES:
+        lams = (-2.0, bank.exact(-0.1), bank.exact(0.5 / slope), bank.exact(0.95 / slope))
+        asked = cases(units, slope, lams)
+        y = np.stack([row for _, row, _ in asked])
+        lam = np.array([lam for *_, lam in asked])
+        z, _, _, solved = solve(y, lam, slope, sigma, dtype)
+        assert solved.all()
+        scaled = z * slope
+        g = torch.as_tensor(bank.exact(rng.standard_normal(y.shape))).to(dtype)
+        v, residual, dot = native.solve_jacobian(
+            scaled, g, torch.as_tensor(lam * slope), sigma, True
+        )
+        assert (residual <= (1e-5 if dtype == torch.float32 else 1e-10)).all()
+        for i, (kind, row, strength) in enumerate(asked):
+            exact = oracle.solve_row(row, strength, slope, None, sigma)
+            error = np.abs(z[i].double().numpy() - exact)
+            # z cannot be told better than to the rounding of y and of itself
+            rounding = 2 * torch.finfo(dtype).eps * np.abs(row)
+            assert (error <= bank.allowed_error(row, precision) + rounding).all(), (kind, strength)
+            at = scaled[i].double().numpy()
+            expected, by_lam, _ = oracle.gradient_row(
+                at, strength * slope, 1.0, g[i].double().numpy(), None, sigma, at
+            )
+            size = np.linalg.norm(expected)
+            wrong = np.linalg.norm(v[i].double().numpy() - expected)
+            assert wrong <= GRADIENT[dtype] * size, (kind, strength)
+            # B is at most 1 in size
+            bound = GRADIENT[dtype] * size * units**0.5
+            assert abs(float(dot[i]) + by_lam) <= bound, (kind, strength)
+
+
+@pytest.mark.parametrize("units", SIZES)
+def test_strong_coupling_is_solved_or_reported(units):
+    """From lam = -5 to 0.999 of the threshold, at slopes up to 1000."""
+    for slope in (1.0, 10.0, 100.0, 1000.0):
+        asked = cases(units, slope, (-5.0, bank.exact(0.99 / slope), bank.exact(0.999 / slope)))
+        y = np.stack([row for _, row, _ in asked])
+        lam = np.array([lam for *_, lam in asked])
+        z, residual, steps, solved = solve(y, lam, slope, "tanh", torch.float32)
+        assert solved.float().mean() > 0.99
+        assert steps.max() <= 60 + 100  # in lanes, and then for itself in double
+        wide = z.double() * slope
+        bias = native.pair_sum(wide, None, 0, "tanh")
+        strength = torch.as_tensor(lam * slope)[:, None]
+        true = (wide - torch.as_tensor(y) * slope + strength * bias).abs()
+        # rounding of z and y seen through J, and of the sums
+        rounding = 2e-7 * ((1 + strength.abs()) * wide.abs().amax(1, keepdim=True) + strength.abs())
+        assert (true <= residual.double()[:, None] + rounding).all()
+
+
+@pytest.mark.parametrize("units", [2, 5, 16, 40])
+def test_a_row_is_the_same_in_any_company(units):
+    """Bit by bit: alone, among others, and in another lane."""
+    rng = np.random.default_rng(units)
+    y = torch.as_tensor(np.stack(list(rows(units, rng).values()))).float()
+    lam = torch.linspace(-2, 0.095, len(y))
+    g = torch.randn(y.shape, generator=torch.Generator().manual_seed(0))
+
+    def both(order):
+        z, residual, steps, _ = solve(y[order], lam[order], 10.0, "tanh", torch.float32)
+        v, left, dot = native.solve_jacobian(z * 10, g[order], lam[order] * 10, "tanh", True)
+        return z, residual, steps, v, left, dot
+
+    together = both(torch.arange(len(y)))
+    shuffled = torch.randperm(len(y), generator=torch.Generator().manual_seed(1))
+    for mine, other in zip(together, both(shuffled), strict=True):
+        assert torch.equal(mine[shuffled], other)
+    for i in range(len(y)):
+        for mine, alone in zip(together, both(torch.tensor([i])), strict=True):
+            assert torch.equal(mine[i], alone[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_bad_row_leaves_its_neighbors_alone(dtype):
+    y = torch.randn(16, 9, generator=torch.Generator().manual_seed(0), dtype=dtype)
+    clean = solve(y, -0.5, 10.0, "tanh", dtype)
+    spoilt = y.clone()
+    spoilt[3, 2], spoilt[7, 0], spoilt[8, 8] = float("nan"), float("inf"), -float("inf")
+    z, residual, _, solved = solve(spoilt, -0.5, 10.0, "tanh", dtype)
+    bad = torch.tensor([3, 7, 8])
+    good = torch.tensor([i for i in range(16) if i not in bad])
+    assert z[bad].isnan().all()
+    assert residual[bad].isinf().all()
+    assert not solved[bad].any()
+    assert torch.equal(z[good], clean[0][good])
+    strength = torch.full((16,), -5.0)
+    strength[5] = float("nan")
+    v, left, dot = native.solve_jacobian(clean[0], spoilt, strength, "tanh", True)
+    bad = torch.tensor([3, 5, 7, 8])
+    assert v[bad].isnan().all()
+    assert left[bad].isinf().all()
+    assert dot[bad].isnan().all()
+    good = torch.tensor([i for i in range(16) if i not in bad])
+    assert torch.equal(
+        v[good], native.solve_jacobian(clean[0], y, torch.full((16,), -5.0), "tanh", True)[0][good]
+    )
+
+
+@pytest.mark.parametrize("channels", [2, 16, 48, 65, 100])
+def test_channels_are_coupled_where_they_are(channels):
+    """A view of an image batch gives what its copy gives, in the layout of the image."""
+    generator = torch.Generator().manual_seed(channels)
+    view = (0.3 * torch.randn(3, channels, 5, 7, generator=generator)).flatten(2).transpose(1, 2)
+    count = 3 * 35
+    slope, c = torch.full((count,), 10.0), torch.linspace(-5, 0.9, count)
+    arguments = (c, slope, 2e-6 * slope, 2e-5, "tanh")
+    z, *found = native.solve_rows(view, *arguments)
+    copied, *expected = native.solve_rows(view.reshape(count, channels), *arguments)
+    assert z.stride() == view.stride()
+    assert torch.equal(z.reshape(count, channels), copied)
+    assert all(map(torch.equal, found, expected))
+    g = torch.randn(view.shape, generator=generator)  # in another layout
+    v, *found = native.solve_jacobian(z * 10, g, c, "tanh", True)
+    copied, *expected = native.solve_jacobian(copied * 10, g.flatten(0, 1), c, "tanh", True)
+    assert v.stride() == view.stride()
+    assert torch.equal(v.reshape(count, channels), copied)
+    assert all(map(torch.equal, found, expected))
+
+
+def test_the_residual_of_the_adjoint_is_measured():
+    """It is that of the v that comes back, not what a recurrence believes."""
+    generator = torch.Generator().manual_seed(0)
+    z = torch.randn(64, 20, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
+    g = torch.randn(z.shape, generator=generator)
+    g -= g.mean(1, keepdim=True)  # J passes the mean on as it is
+    c = torch.linspace(-200, 0.999, 64)
+    v, residual, _ = native.solve_jacobian(z, g, c, "tanh", True)
+    wide, gradient, strength = z.double(), g.double(), c.double()[:, None]
+    degree = native.pair_sum(wide, None, 1, "tanh")
+    image = v.double() + strength * (
+        native.pair_sum(wide, v.double(), 1, "tanh") - degree * v.double()
+    )
+    true = (image - gradient).norm(dim=1) / gradient.norm(dim=1)
+    # the slopes are rounded, and the sums that the residual is measured with are in float32
+    rounding = 4e-7 * (1 + c.abs()) * (v.norm(dim=1) / g.norm(dim=1))
+    assert (true <= 2 * residual + rounding).all()
+    assert (residual <= 1e-5).all()
