@@ -9,6 +9,7 @@ import ibnn
 from ibnn.lab.theory_checks import run_checks
 from ibnn.lab.theory_checks.expressivity import section as expressivity
 from ibnn.lab.theory_checks.expressivity.approximation import Approximation
+from ibnn.lab.theory_checks.expressivity.first_order import coupling_matrix
 from tests.lab.theory_checks.small_context import digits_context, whole
 
 
@@ -41,6 +42,19 @@ class Tokens(nn.Module):
         return self.head(x.mean(1))
 
 
+class Ring(ibnn.Coupling):
+    """A coupling of a user's own: both neighbors on a ring."""
+
+    def weight(self, dtype=None, units=None):
+        here = torch.eye(units[0], dtype=dtype)
+        return (here.roll(1, 0) + here.roll(-1, 0)) / 2
+
+
+def on_a_ring():
+    layer = ibnn.Linear(64, 6, lam=-0.1, coupling=Ring())
+    return nn.Sequential(nn.Flatten(), layer, nn.ReLU(), nn.Linear(6, 10))
+
+
 def across_channels():
     return nn.Sequential(
         ibnn.Conv2d(1, 4, 3, lam=-0.1, coupling="channels"),
@@ -66,6 +80,7 @@ def short(monkeypatch):
     [
         (Residual, "There is no product bound for this network: it branches"),
         (Tokens, "The network calls no ReLU"),
+        (on_a_ring, "The product of the layers' norms bounds the spectral norm"),
         (across_channels, "The product of the layers' norms bounds the spectral norm"),
     ],
 )
@@ -77,6 +92,18 @@ def test_networks_of_every_shape_are_checked(make, notes):
     assert not found.skipped
     assert all(whole(section, name) for section, name in zip(found.sections, names, strict=True))
     assert notes in " ".join(note for section in found.sections for note in section.notes)
+
+
+@pytest.mark.parametrize("coupling", [Ring(), ibnn.Window(3), ibnn.Dense(units=5)], ids=str)
+def test_the_weights_of_any_coupling_are_read_off_its_jacobian(coupling):
+    read = coupling_matrix(coupling, (5,))
+    between = ~torch.eye(5, dtype=torch.bool)
+    if isinstance(coupling, ibnn.Window):  # a box of three
+        wanted = torch.ones(5, 5).tril(1).triu(-1).double() / 3
+    else:
+        wanted = coupling.weight(torch.float64, (5,))
+    # taps of a window are float32 numbers made float64
+    torch.testing.assert_close(read[between], wanted[between], rtol=0, atol=1e-7)
 
 
 def test_what_the_theory_does_not_cover_says_why():

@@ -8,6 +8,7 @@ from torch import Tensor
 import ibnn
 from ibnn._core import ops
 from ibnn._core.rows import Rows
+from ibnn.coupling.sums import MatrixSums, UniformSums
 from ibnn.functional import solve_options
 
 DENSE_UNITS = 1024  # longest row of which a matrix is made: 8 MB of float64 each
@@ -82,6 +83,11 @@ class BiasOperator:
         part._set(self._rows, self.z[index], self.lam[index], self._slope[index])
         return part
 
+    @property
+    def all_pairs(self) -> bool:
+        """Whether a product looks at every pair of units, with weights that are at hand."""
+        return type(self._options.sums) in (UniformSums, MatrixSums)
+
     def repeat(self, count: int) -> BiasOperator:
         """Every row `count` times, one after the other: for several vectors at the same z."""
         return self.select(torch.arange(self.rows).repeat_interleave(count))
@@ -104,7 +110,7 @@ class BiasOperator:
     def dense_jacobian(self) -> Tensor:
         """J as matrices, (rows, units, units), for rows that are not long."""
         self._refuse_long_rows()
-        if self._options.sums.name != "window":  # every pair is coupled
+        if self.all_pairs:
             x = self._scaled.unsqueeze(1) - self._scaled.unsqueeze(2)
             weight = 1 / self.units if self._weight is None else self._weight
             beside = self._strength[:, None, None] * weight * self._options.sigma.derivative(x, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -97,12 +98,11 @@ def _rows(state: LayerState, seed: int) -> Tensor:
 
 def _arguments(state: LayerState) -> dict[str, Any]:
     """Slope, coupling and sigma for rows that stand alone (the units are the last dims)."""
-    uniform = isinstance(state.coupling, ibnn.Uniform)
-    return {
-        "slope": max(slope for _, slope in state.lam_and_slope),
-        "coupling": ibnn.Uniform(-1) if uniform else state.coupling,
-        "sigma": state.sigma,
-    }
+    coupling = copy.copy(state.coupling)
+    uniform = isinstance(coupling, ibnn.Uniform)
+    coupling.dims = (-1,) if uniform else tuple(range(-len(coupling.dims), 0))
+    slope = max(slope for _, slope in state.lam_and_slope)
+    return {"slope": slope, "coupling": coupling, "sigma": state.sigma}
 
 
 def _certificates(

@@ -97,8 +97,7 @@ def certify_uniqueness(
         # and, for lam >= 0, no negative number beside its diagonal
         everywhere, more = 2 * steepest.diagonal.amin(-1) - 1, torch.zeros_like(error)
     else:
-        paired = not isinstance(coupling, ibnn.Window)
-        everywhere, more = smallest_eigenvalue(steepest, generator, as_matrices=paired)
+        everywhere, more = smallest_eigenvalue(steepest, generator, as_matrices=steepest.all_pairs)
     return EigenvalueBounds(smallest, everywhere, torch.maximum(error, more))
 
 
