@@ -337,7 +337,7 @@ print(before, len(os.listdir("/proc/self/task")))
 
 
 def test_it_can_be_switched_off(monkeypatch, caplog):
-    loader.library.cache_clear()
+    loader._found.cache_clear()
     monkeypatch.setenv("IBNN_NATIVE", "0")
     try:
         with caplog.at_level(logging.INFO):
@@ -345,11 +345,11 @@ def test_it_can_be_switched_off(monkeypatch, caplog):
             assert not loader.available()
         assert len(caplog.records) == 1
     finally:
-        loader.library.cache_clear()
+        loader._found.cache_clear()
 
 
 def test_without_a_compiler_one_line_says_so(monkeypatch, caplog, tmp_path):
-    loader.library.cache_clear()
+    loader._found.cache_clear()
     monkeypatch.setenv("IBNN_CACHE", str(tmp_path))
     monkeypatch.setenv("CXX", "no-such-compiler")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -358,4 +358,4 @@ def test_without_a_compiler_one_line_says_so(monkeypatch, caplog, tmp_path):
         assert len(caplog.records) == 1
         assert "no C++ compiler" in caplog.text
     finally:
-        loader.library.cache_clear()
+        loader._found.cache_clear()

@@ -1,43 +1,30 @@
-"""The compiled library: built at first use with the system compiler, kept in a cache, loaded once.
+"""The compiled library, loaded once: the one in the wheel, or one compiled at first use.
 
-Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the directory of the compiled library,
-CXX the compiler, IBNN_CXXFLAGS flags to add (`make asan` adds those of the sanitizers).
+Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the folder of compiled libraries, CXX
+the compiler, IBNN_CXXFLAGS flags to add (`make asan` adds those of the sanitizers); with either of
+the last two the one in the wheel is left alone.
 """
 
 import ctypes
 import functools
-import hashlib
 import logging
 import os
-import platform
-import shutil
-import subprocess
-import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
-import torch
+from ibnn.engine.native.build import BuildError, build, cpu_flags, openmp_runtime
 
-logger = logging.getLogger(__name__)
+__all__ = ["BuildError", "available", "build", "library", "reason_missing"]
 
-# No -ffast-math: in a shared library it would make the whole process flush denormals,
-# and NaN checks must stay.
-_FLAGS = [
-    "-std=c++17",
-    "-O3",
-    "-march=native",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=default",
-    "-fno-math-errno",
-    "-fno-trapping-math",
-    "-fno-signed-zeros",
-    "-fassociative-math",
-    "-freciprocal-math",
-]
+logger = logging.getLogger("ibnn")
 
-
-class BuildError(RuntimeError):
-    """The library cannot be had on this machine; the message says why."""
+PREBUILT = Path(__file__).parent / "prebuilt"
+# what a processor must have for each level of x86-64 that the wheel holds a library for
+LEVELS = {
+    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
+    "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"},
+    "x86-64": {"sse2"},
+}
 
 
 def available() -> bool:
@@ -47,81 +34,49 @@ def available() -> bool:
 
 def reason_missing() -> str | None:
     """Why the compiled engine cannot be used here, in a few words; None if it can."""
-    return None if library() is not None else "it could not be built or was switched off"
+    return _found()[1]
+
+
+def library() -> ctypes.CDLL | None:
+    """The library; None where it cannot be had."""
+    return _found()[0]
 
 
 @functools.lru_cache(maxsize=1)
-def library() -> ctypes.CDLL | None:
+def _found() -> tuple[ctypes.CDLL | None, str | None]:
+    """The library, or the reason why there is none."""
     if os.environ.get("IBNN_NATIVE", "1") == "0":
-        logger.info("compiled engine switched off by IBNN_NATIVE=0; using the portable one")
-        return None
+        reason = "it is switched off by IBNN_NATIVE=0"
+        logger.info("ibnn: no compiled CPU engine: %s", reason)
+        return None, reason
+    for path in _prebuilt():
+        try:
+            return _load(path), None
+        except OSError as error:
+            logger.info("ibnn: %s does not load here: %s", path.name, error)
     try:
-        return ctypes.CDLL(str(build()))
+        return _load(build()), None
     except (BuildError, OSError) as error:
-        logger.warning("compiled engine not available, using the portable one: %s", error)
-        return None
+        logger.warning(
+            "ibnn: no compiled CPU engine (%s); the portable one serves, several times slower",
+            error,
+        )
+        return None, f"it could not be built: {error}"
 
 
-def build(extra_flags: tuple[str, ...] = ()) -> Path:
-    """Path of the compiled library, built unless cached (`extra_flags`: -DIBNN_CHECKED)."""
-    compiler = _compiler()
-    flags = [*_FLAGS, *extra_flags, *os.environ.get("IBNN_CXXFLAGS", "").split()]
-    threads = _openmp_flags()
-    target = _cache_dir() / f"engine-{_fingerprint(compiler, [*flags, *threads])}.so"
-    if not target.exists():
-        _compile(compiler, flags, threads, target)
-    return target
+def _prebuilt() -> Iterator[Path]:
+    """Libraries that came with the wheel and fit this processor, best first."""
+    if os.environ.get("CXX") or os.environ.get("IBNN_CXXFLAGS"):
+        return
+    has = set(cpu_flags().split())
+    for level, needed in LEVELS.items():
+        path = PREBUILT / f"engine-{level}.so"
+        if needed <= has and path.exists():
+            yield path
 
 
-def _compiler() -> str:
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and (path := shutil.which(name)):
-            return path
-    raise BuildError("no C++ compiler found (CXX, c++, g++, clang++)")
-
-
-def _openmp_flags() -> list[str]:
-    """Link to the very libgomp that torch has loaded: a second pool would fight with torch's."""
-    for path in sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*")):
-        return ["-fopenmp", str(path), f"-Wl,-rpath,{path.parent}"]
-    return []
-
-
-def _fingerprint(compiler: str, flags: list[str]) -> str:
-    here = Path(__file__).parent / "csrc"
-    parts = [path.read_bytes() for path in sorted([*here.glob("*.cpp"), *here.glob("*.h")])]
-    version = subprocess.run([compiler, "--version"], capture_output=True, check=False).stdout
-    parts += [" ".join(flags).encode(), compiler.encode(), version, _cpu_flags().encode()]
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
-
-
-def _cpu_flags() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line for line in lines if line.startswith(("flags", "Features")))
-    except (OSError, StopIteration):
-        return platform.machine() + platform.processor()
-
-
-def _cache_dir() -> Path:
-    if "IBNN_CACHE" in os.environ:
-        return Path(os.environ["IBNN_CACHE"])
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ibnn"
-
-
-def _compile(compiler: str, flags: list[str], threads: list[str], target: Path) -> None:
-    """Compile beside the target and rename: other processes never see half a file."""
-    source = Path(__file__).parent / "csrc" / "engine.cpp"
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent) as work:
-            output = Path(work) / "engine.so"
-            command = [compiler, *flags, str(source), "-o", str(output), *threads]
-            result = subprocess.run(
-                command, capture_output=True, text=True, timeout=300, check=False
-            )
-            if result.returncode:
-                raise BuildError(f"{compiler} failed: {result.stderr.strip()[:300]}")
-            os.replace(output, target)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(str(error)) from error
+def _load(path: Path) -> ctypes.CDLL:
+    runtime = openmp_runtime()
+    if runtime is not None:
+        ctypes.CDLL(str(runtime), mode=ctypes.RTLD_GLOBAL)
+    return ctypes.CDLL(str(path))
