@@ -169,6 +169,7 @@ def test_reports_are_exported_as_markdown_with_figures_and_data(root, tmp_path):
         }
         page = (folder / "README.md").read_text()
         assert "| The paper says | Measured here | Agrees |" in page
+        assert "| **not decided** |" in page
         assert page in {file.read_text() for file in pages[1:]}
         assert f"({name}-digits/README.md)" in pages[0].read_text()
 

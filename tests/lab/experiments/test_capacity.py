@@ -96,6 +96,10 @@ def test_convexity_turns_with_the_regions():
 def test_a_trend_turns_with_the_numbers(sign, answer):
     rising = {p: search([0.9], curved=0.5 + sign * 0.1 * i) for i, p in enumerate((1, 3, 10, 30))}
     assert claims.trend("", rising, "p", "more").agrees == answer
+    # one value apart from three that are alike is no trend
+    alone = {p: search([0.9], curved=0.5 + sign * (i > 0)) for i, p in enumerate((1, 3, 10, 30))}
+    claim = claims.trend("", {**alone, 0.1: search([0.9], curved=0.5)}, "p", "more")
+    assert claim.agrees == "not decided"
     flat = {p: search([0.9], curved=0.5) for p in (1, 3, 10, 30)}
     assert claims.trend("", flat, "p", "more").agrees == "not decided"
 

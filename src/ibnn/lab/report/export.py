@@ -82,7 +82,7 @@ def _claims(claims: Sequence[Mapping[str, str]]) -> list[str]:
         [(claim["paper"], claim["measured"], claim["agrees"]) for claim in claims],
     )
     # the answer, last in its row, stands out
-    return [*lines[:2], *(re.sub(r"([^|]+) \|$", r"**\1** |", line) for line in lines[2:])]
+    return [*lines[:2], *(re.sub(r" ([^|]+) \|$", r" **\1** |", line) for line in lines[2:])]
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ibnn.lab.experiments.capacity.search import Search
+from ibnn.lab.experiments.controls.families import p_text
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import percent
 
@@ -114,27 +115,49 @@ def non_convex(parts: Parts) -> Claim:
 
 
 def trend(question: str, searches: Mapping[float, Search], name: str, expected: str) -> Claim:
-    """Whether the best networks bend more (or less) with something: Spearman's rank test."""
-    from scipy.stats import spearmanr
-
+    """Whether the best networks bend more (or less) with something: Spearman's rank test, which
+    must hold whichever single value is left out."""
     pairs = [(value, bend) for value, s in sorted(searches.items()) for bend in s.curved()]
-    if len({value for value, _ in pairs}) < 3 or len({bend for _, bend in pairs}) < 2:
+    values = sorted({value for value, _ in pairs})
+    if len(values) < 3:
         return Claim(question, "Not known yet.", "not decided")
-    ranked: Any = spearmanr([value for value, _ in pairs], [bend for _, bend in pairs])
-    rho, p = float(ranked.statistic), float(ranked.pvalue)
+    rho, p = rank_correlation(pairs)
+    wanted = 1 if expected == "more" else -1
     parts = [
         f"{value:g}: {sum(s.curved()) / len(s.curved()):.2f}"
         for value, s in sorted(searches.items())
         if s.curved()
     ]
-    answer: Answer = "not decided"
-    if p < LEVEL:
-        answer = "yes" if (rho > 0) == (expected == "more") else "no"
     text = (
         f"Share of the boundary that bends, mean of the best networks of each {name}: "
-        f"{', '.join(parts)}; rank correlation {rho:+.2f}, p {p:.3f} ({len(pairs)} networks)."
+        f"{', '.join(parts)}; rank correlation {rho:+.2f}, p {p_text(p)} ({len(pairs)} networks)."
     )
+    answer: Answer = "not decided"
+    if p < LEVEL:
+        lasting = all(
+            (found := rank_correlation([pair for pair in pairs if pair[0] != left_out]))[1] < LEVEL
+            and found[0] * rho > 0
+            for left_out in values
+        )
+        if lasting:
+            answer = "yes" if rho * wanted > 0 else "no"
+        else:
+            text += f" It rests on a single {name}: without that one it is not decided."
     return Claim(question, text, answer)
+
+
+def rank_correlation(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Spearman's rho and its p; (0, 1) where nothing varies.
+
+    >>> rank_correlation([(1, 0.1), (2, 0.2), (3, 0.3)])[0]
+    1.0
+    """
+    from scipy.stats import spearmanr
+
+    if min(len({pair[k] for pair in pairs}) for k in (0, 1)) < 2:
+        return 0.0, 1.0
+    ranked: Any = spearmanr([value for value, _ in pairs], [bend for _, bend in pairs])
+    return float(round(ranked.statistic, 12)), float(ranked.pvalue)
 
 
 def units_needed(parts: Parts) -> int | None:

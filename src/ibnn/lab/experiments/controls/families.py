@@ -28,7 +28,7 @@ class Judged:
         if self.difference is None:
             return "not known yet"
         mean, low, high = self.difference.signed(scale, digits)
-        p = "" if self.p is None else f", p {_p_text(self.p)}"
+        p = "" if self.p is None else f", p {p_text(self.p)}"
         return f"{mean} {unit} ({low} to {high}, {self.difference.count} pairs{p})"
 
 
@@ -97,7 +97,12 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
     return found
 
 
-def _p_text(p: float) -> str:
+def p_text(p: float) -> str:
+    """A p value for people.
+
+    >>> p_text(0.0004), p_text(0.0123), p_text(0.567)
+    ('< 0.001', '0.012', '0.56')
+    """
     if p < 0.001:
         return "< 0.001"
     return f"{p:.3f}" if p < 0.1 else f"{math.floor(100 * p) / 100:.2f}"

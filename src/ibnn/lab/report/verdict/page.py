@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median
 
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
@@ -15,6 +16,7 @@ from ibnn.lab.experiments.controls.tables import accuracy_table
 from ibnn.lab.report.verdict.effects import claim_rows
 from ibnn.lab.report.verdict.source import DATASETS, Sources
 from ibnn.lab.results import Claim
+from ibnn.lab.stats import percent
 
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _NAMES = {"fashion-mnist": "Fashion-MNIST", "svhn-resplit": "SVHN re-split", "cifar10": "CIFAR-10"}
@@ -79,6 +81,28 @@ def arms_table(sources: Sources) -> str:
     return "\n\n".join(parts) or "No run of the controls has finished."
 
 
+def capacity_table(sources: Sources) -> str:
+    """Training accuracy over restarts of every network of the boundary figure."""
+    source = sources.get("capacity", "arrows")
+    if source is None:
+        return "The search has not been run."
+    groups: dict[str, list[float]] = {}
+    for row in source.rows:
+        neuron = f"lam = {float(row['lam']):g}, p = {float(row['slope']):g}" if row["lam"] else ""
+        name = f"{row['hidden']} units, {neuron or 'standard'}"
+        groups.setdefault(name, []).append(float(row["train_accuracy"]))
+    rows = [
+        [
+            name,
+            percent(max(values)),
+            f"{sum(v >= max(values) - 0.002 for v in values)} of {len(values)}",
+            percent(median(values)),
+        ]
+        for name, values in groups.items()
+    ]
+    return markdown(["network", "best of the restarts", "within 0.2 points", "median"], rows)
+
+
 def sources_table(sources: Sources) -> str:
     """Where each number comes from: the file, how much was trained, the command."""
     rows = [
@@ -96,6 +120,7 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "claims": claims_table,
     "controls": controls_table,
     "arms": arms_table,
+    "capacity": capacity_table,
     "sources": sources_table,
 }
 
