@@ -51,6 +51,16 @@ class Table:
     columns: Sequence[str]
     rows: Sequence[Sequence[str]]
 
+    @classmethod
+    def of(cls, title: str, rows: Sequence[Mapping[str, str]]) -> Table:
+        """A table of rows that name their columns.
+
+        >>> Table.of("Squares", [{"x": "2", "x²": "4"}, {"x": "3", "x²": "9"}]).columns
+        ('x', 'x²')
+        """
+        columns = tuple(rows[0]) if rows else ()
+        return cls(title, columns, [tuple(row[name] for name in columns) for row in rows])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:

@@ -43,8 +43,9 @@ def answers(claims):
 
 
 def states(lam):
-    network = torch.nn.Sequential(ibnn.Linear(2, 3, lam=lam, bounded=False))
-    return capture(network, ibnn.standard(network), torch.rand(2, 2))
+    network = torch.nn.Sequential(ibnn.Linear(2, 3, lam=-0.1))
+    found = capture(network, ibnn.standard(network), torch.rand(2, 2))
+    return [replace(state, lam=torch.tensor(lam)) for state in found]
 
 
 def certificate(ratio, unique=1.0, stable=1.0):

@@ -31,11 +31,6 @@ def register_check(name: str, check: Check | str) -> None:
     _CHECKS[name] = check
 
 
-def unregister_check(name: str) -> None:
-    """Take a check out again."""
-    del _CHECKS[name]
-
-
 def load(name: str) -> Check:
     """The check of this name."""
     check = _CHECKS[name]

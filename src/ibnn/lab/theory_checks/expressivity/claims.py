@@ -155,18 +155,19 @@ def about_maps(maps: Maps | None) -> list[str]:
 def table_of_layers(expansions: Sequence[Expansion]) -> Table:
     """One line per implicit layer."""
     rows = [
-        [
-            one.layer,
-            f"{one.units:,}",
-            f"{one.paper:,}",
-            f"{one.shared:,}",
-            ", ".join(f"{power:.3f}" for power in one.exponents),
-            "not built (too large)" if one.difference is None else f"{one.difference:.1e}",
-        ]
+        {
+            "layer": one.layer,
+            "D": f"{one.units:,}",
+            "D (D + 2)": f"{one.paper:,}",
+            "D (D + 3)/2": f"{one.shared:,}",
+            "exponent (+, -)": ", ".join(f"{power:.3f}" for power in one.exponents),
+            "emulation differs by": "not built (too large)"
+            if one.difference is None
+            else f"{one.difference:.1e}",
+        }
         for one in expansions
     ]
-    columns = ("layer", "D", "D (D + 2)", "D (D + 3)/2", "exponent (+, -)", "emulation differs by")
-    return Table("First-order expansion of each layer", columns, rows)
+    return Table.of("First-order expansion of each layer", rows)
 
 
 def tables_of_maps(maps: Maps | None) -> list[Table]:
@@ -177,16 +178,15 @@ def tables_of_maps(maps: Maps | None) -> list[Table]:
     for name, seen in maps.slices.items():
         curved = seen.curved_fraction(maps.label)
         rows.append(
-            [
-                name,
-                "-" if seen.regions is None else f"{seen.regions:,}",
-                percent_short(float((seen.bending > 0).mean())),
-                f"{float(np.median(seen.bending)):.3g}",
-                "no boundary here" if curved is None else percent_short(curved),
-            ]
+            {
+                "network": name,
+                "cells": "-" if seen.regions is None else f"{seen.regions:,}",
+                "bends at": percent_short(float((seen.bending > 0).mean())),
+                "median |Hessian| / |gradient|": f"{float(np.median(seen.bending)):.3g}",
+                "boundary bends": "no boundary here" if curved is None else percent_short(curved),
+            }
         )
-    columns = ("network", "cells", "bends at", "median |Hessian| / |gradient|", "boundary bends")
-    return [Table("On a plane through three examples", columns, rows)]
+    return [Table.of("On a plane through three examples", rows)]
 
 
 def rows_of(expansions: Sequence[Expansion]) -> list[dict[str, Any]]:

@@ -39,7 +39,7 @@ def section(context: Context, progress: Progress) -> Section:
     found = _approximations(context, lam, slope)
     progress(2, len(steps), steps[2])
     maps = _maps(context)
-    progress(3, len(steps), "")
+    progress(3, len(steps), "done")
     pictures = [
         Picture(
             "expressivity-expansion",

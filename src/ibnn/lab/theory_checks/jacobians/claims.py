@@ -160,24 +160,20 @@ def _large(value: float) -> str:
 
 def table_of_ratios(ratios: Sequence[Ratios]) -> Table:
     """One line per layer, direction and way to compare."""
-    cells = []
-    for ratio in ratios:
-        known = ratio.known()
-        if not len(known):
-            continue
-        cells.append(
-            (
-                ratio.what,
-                ratio.where,
-                ratio.direction,
-                percent(ratio.fraction()),
-                f"{float(known.median()):.3f}",
-                f"{float(known.max()):.3f}",
-                str(len(known)),
-            )
-        )
-    columns = ("what", "where", "change", "holds for", "median ratio", "largest", "images")
-    return Table("How often |D IBNN dx| ≤ |D SM dx|", columns, cells)
+    rows = [
+        {
+            "what": ratio.what,
+            "where": ratio.where,
+            "change": ratio.direction,
+            "holds for": percent(ratio.fraction()),
+            "median ratio": f"{float(ratio.known().median()):.3f}",
+            "largest": f"{float(ratio.known().max()):.3f}",
+            "images": str(len(ratio.known())),
+        }
+        for ratio in ratios
+        if len(ratio.known())
+    ]
+    return Table.of("How often |D IBNN dx| ≤ |D SM dx|", rows)
 
 
 def tables_of_bound(bound: Sequence[Factor] | str) -> list[Table]:

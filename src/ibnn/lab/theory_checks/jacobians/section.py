@@ -68,7 +68,7 @@ def section(context: Context, progress: Progress) -> Section:
             parts["Frobenius"].append(frobenius_norms(network, batch, generator=generator))
             parts["spectral"].append(spectral_norms(network, batch, generator=generator).norms)
         norms[name] = {kind: torch.cat(values) for kind, values in parts.items()}
-    progress(total, total, "jacobians")
+    progress(total, total, "done")
     firm = {state.name: float(firmness(state).min()) for state in states}
     return Section(
         name="jacobians",

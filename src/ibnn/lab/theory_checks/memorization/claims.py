@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from ibnn.lab.results import Answer, Claim, Table
-from ibnn.lab.stats import counted, decide, paired, percent, percent_short, short
+from ibnn.lab.stats import claim, counted, difference, paired, percent, percent_short, short
 from ibnn.lab.theory_checks.memorization.assumptions import Assumption
 from ibnn.lab.theory_checks.memorization.curvature import Curvatures
 from ibnn.lab.theory_checks.memorization.label_noise import UNITS, WRONG, NoisyTraining
@@ -89,7 +89,7 @@ def _this_network(seen: Curvatures, lam_slope: float) -> Claim:
     if abs(1 + lam_slope) >= 1:
         return Claim(paper, f"{measured} The paper's condition is not met.", "not decided")
     logs = dict(enumerate(ratio.log().tolist()))
-    return Claim(paper, measured, decide(paired(logs, dict.fromkeys(logs, 0.0)), "less"))
+    return claim(paper, measured, paired(logs, dict.fromkeys(logs, 0.0)), "less")
 
 
 def _memorizes_less(noisy: Sequence[NoisyTraining]) -> Claim:
@@ -97,14 +97,13 @@ def _memorizes_less(noisy: Sequence[NoisyTraining]) -> Claim:
         {one.seed: one.memorized for one in noisy if (one.lam is None) == is_standard}
         for is_standard in (True, False)
     )
-    difference = paired(implicit, standard)
-    return Claim(
+    return claim(
         "A network of implicit neurons memorizes less.",
         f"Wrong labels given back: {percent(fmean(implicit.values()))} (implicit), "
         f"{percent(fmean(standard.values()))} (standard), means of "
-        f"{counted(len(standard), 'seed')}"
-        + (f"; difference {difference.text()}." if difference else "."),
-        decide(difference, "less"),
+        f"{counted(len(standard), 'seed')}; difference {difference(paired(implicit, standard))}.",
+        paired(implicit, standard),
+        "less",
     )
 
 
@@ -142,41 +141,41 @@ def table_of_scaling(ratios: Sequence[CurvatureRatio]) -> Table:
     """One line per lam p."""
     rows = []
     for lam_slope in dict.fromkeys(r.lam_slope for r in ratios):
-        found = {r.network: r.curvature for r in ratios if r.lam_slope == lam_slope}
-        formulas = (short(formula(lam_slope)) for formula in SCALINGS.values())
-        cells = (f"{found[network]:.3g}" for network in ("ideal", "trained"))
-        rows.append([f"{lam_slope:g}", *formulas, *cells])
-    columns = ("λp", *SCALINGS, "measured: ideal", "measured: trained")
-    return Table("Curvature, implicit over standard, same weights", columns, rows)
+        found = {r.network: f"{r.curvature:.3g}" for r in ratios if r.lam_slope == lam_slope}
+        rows.append(
+            {
+                "λp": f"{lam_slope:g}",
+                **{name: short(formula(lam_slope)) for name, formula in SCALINGS.items()},
+                **{f"measured: {network}": value for network, value in found.items()},
+            }
+        )
+    return Table.of("Curvature, implicit over standard, same weights", rows)
 
 
 def table_of_assumptions(held: Sequence[Assumption]) -> Table:
     """One line per assumption."""
-    rows = [[one.name, one.measured, "yes" if one.holds else "no"] for one in held]
-    columns = ("assumption", "measured on the first layer", "holds")
-    return Table("What the paper's scaling of curvature assumes", columns, rows)
+    rows = [
+        {
+            "assumption": one.name,
+            "measured on the first layer": one.measured,
+            "holds": "yes" if one.holds else "no",
+        }
+        for one in held
+    ]
+    return Table.of("What the paper's scaling of curvature assumes", rows)
 
 
 def table_of_noise(noisy: Sequence[NoisyTraining]) -> Table:
     """One line per trained network."""
     rows = [
-        [
-            "standard" if one.lam is None else f"λ = {one.lam:.3g}",
-            str(one.seed),
-            percent(one.memorized),
-            percent(one.accuracy),
-            f"{one.curvature:.3g}",
-            f"{one.auc:.2f}",
-        ]
+        {
+            "neuron": "standard" if one.lam is None else f"λ = {one.lam:.3g}",
+            "seed": str(one.seed),
+            "wrong labels learned": percent(one.memorized),
+            "test accuracy": percent(one.accuracy),
+            "mean curvature": f"{one.curvature:.3g}",
+            "area under ROC": f"{one.auc:.2f}",
+        }
         for one in noisy
     ]
-    columns = (
-        "neuron",
-        "seed",
-        "wrong labels learned",
-        "test accuracy",
-        "mean curvature",
-        "area under ROC",
-    )
-    title = f"Trained with {percent_short(WRONG)} wrong labels, one hidden layer"
-    return Table(title, columns, rows)
+    return Table.of(f"Trained with {percent_short(WRONG)} wrong labels, one hidden layer", rows)

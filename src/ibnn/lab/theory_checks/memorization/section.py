@@ -57,7 +57,7 @@ def section(context: Context, progress: Progress) -> Section:
     ]
     if context.x.ndim == 4:
         pictures.append(_ranking(context, seen))
-    progress(steps, steps, "")
+    progress(steps, steps, "done")
     return Section(
         name="memorization",
         title="Memorization: curvature of the loss, wrong labels",

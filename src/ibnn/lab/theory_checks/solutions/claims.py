@@ -124,43 +124,41 @@ def _apart(path: Path) -> str:
 
 def table_of_thresholds(states: Sequence[LayerState]) -> Table:
     """One line per layer."""
-    cells = []
+    rows = []
     for state in states:
         lam, slope = max(state.lam_and_slope, key=lambda pair: pair[0] * pair[1])
         paper, sharp = _thresholds(state)
-        cells.append(
-            (
-                state.name,
-                f"{state.units:,}",
-                f"{type(state.coupling).__name__.lower()}, {state.sigma.name}",
-                f"{slope:g}",
-                f"{lam:.4g}",
-                f"{paper:.4g}",
-                f"{sharp:.4g}",
-                f"{lam / sharp:+.2f}",
-                "yes" if lam < sharp else "no",
-            )
+        rows.append(
+            {
+                "layer": state.name,
+                "units": f"{state.units:,}",
+                "coupling, sigma": f"{type(state.coupling).__name__.lower()}, {state.sigma.name}",
+                "slope": f"{slope:g}",
+                "λ": f"{lam:.4g}",
+                "paper's T": f"{paper:.4g}",
+                "sharper T": f"{sharp:.4g}",
+                "λ / T": f"{lam / sharp:+.2f}",
+                "unique": "yes" if lam < sharp else "no",
+            }
         )
-    columns = ("layer", "units", "coupling, sigma", "slope", "λ", "paper's T", "sharper T", "λ / T")
-    return Table("Thresholds of uniqueness", (*columns, "unique"), cells)
+    return Table.of("Thresholds of uniqueness", rows)
 
 
 def table_of_solutions(found: Found) -> Table:
     """One line per lam."""
-    cells = [
-        (
-            f"{ratio:g}",
-            str(len(solutions)),
-            str(int(solutions.stable.sum())),
-            f"{solutions.converged} of {solutions.starts}",
-            " to ".join(f"{float(e):.4g}" for e in solutions.energies[[0, -1]])
+    rows = [
+        {
+            "λ / T": f"{ratio:g}",
+            "distinct solutions": str(len(solutions)),
+            "of them stable": str(int(solutions.stable.sum())),
+            "starts that converged": f"{solutions.converged} of {solutions.starts}",
+            "energy": " to ".join(f"{float(e):.4g}" for e in solutions.energies[[0, -1]])
             if len(solutions)
             else "-",
-        )
+        }
         for ratio, solutions in found.items()
     ]
-    columns = ("λ / T", "distinct solutions", "of them stable", "starts that converged", "energy")
-    return Table("Solutions found for one row", columns, cells)
+    return Table.of("Solutions found for one row", rows)
 
 
 def rows_of(found: Found) -> list[dict[str, Any]]:

@@ -55,7 +55,7 @@ def section(context: Context, progress: Progress) -> Section:
         moved_at=MOVED,
         steps=21 if context.quick else 41,
     )
-    progress(total, total, "solutions")
+    progress(total, total, "done")
     return Section(
         name="solutions",
         title="Solutions: existence, uniqueness, path dependence",

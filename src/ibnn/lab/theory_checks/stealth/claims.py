@@ -95,23 +95,22 @@ def _each(results: Sequence[AttackResult], value: Callable[[AttackResult], float
 def table(results: Sequence[AttackResult]) -> Table:
     """One line per attack and network."""
     rows = [
-        [
-            str(r.units),
-            r.network,
-            r.attack + ("" if r.length == 1 else f", {r.length:g}x filter"),
-            percent_short(float(r.flipped.double().mean())),
-            percent_short(r.typical),
-            percent_short(max(r.largest)),
-            percent_short(r.leak),
-            percent_short(r.bound),
-            percent_short(r.undetected()),
-            percent_short(r.relabeled),
-        ]
+        {
+            "D": str(r.units),
+            "network": r.network,
+            "attack": r.attack + ("" if r.length == 1 else f", {r.length:g}x filter"),
+            "flipped": percent_short(float(r.flipped.double().mean())),
+            "median": percent_short(r.typical),
+            "worst": percent_short(max(r.largest)),
+            "silent": percent_short(r.leak),
+            "bound": percent_short(r.bound),
+            "undetected": percent_short(r.undetected()),
+            "relabeled": percent_short(r.relabeled),
+        }
         for r in results
     ]
-    columns = ("D", "network", "attack", "flipped", "median", "worst", "silent", "bound")
     title = "One added neuron: largest change of a verification score, as a fraction of the gain"
-    return Table(title, (*columns, "undetected", "relabeled"), rows)
+    return Table.of(title, rows)
 
 
 def rows(result: AttackResult) -> list[dict[str, Any]]:

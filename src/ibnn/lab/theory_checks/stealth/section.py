@@ -50,7 +50,7 @@ def section(context: Context, progress: Progress) -> Section:
         name = "standard" if chosen is None else "implicit"
         progress(done, len(victims), f"stealth attack, {units} {name} units")
         results += attack_network(context, chosen, first[0], units, budget)
-    progress(len(victims), len(victims), "")
+    progress(len(victims), len(victims), "done")
     shown = [r for r in results if r.units == max(budget.units) and r.length == 1]
     tolerance = percent_short(TOLERANCE)
     return Section(

@@ -96,13 +96,23 @@ def _task(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+COLUMNS = {
+    "old head": "margin_old_head",
+    "refitted head": "margin_refitted",
+    "sharper bound": "bound_sharper",
+    "paper's bound": "bound_paper",
+}
+
+
 def table(found: Margins) -> Table:
     """One line per task and lam."""
-    keys = ("margin_old_head", "margin_refitted", "bound_sharper", "bound_paper")
-    cells = [
-        (name, f"{row['lam']:g}", *(f"{row[key]:.3f}" for key in keys))
-        for name, rows in found.items()
+    rows = [
+        {
+            "task": task,
+            "λ": f"{row['lam']:g}",
+            **{name: f"{row[key]:.3f}" for name, key in COLUMNS.items()},
+        }
+        for task, rows in found.items()
         for row in rows
     ]
-    columns = ("task", "λ", "old head", "refitted head", "sharper bound", "paper's bound")
-    return Table("Margins after conversion", columns, cells)
+    return Table.of("Margins after conversion", rows)

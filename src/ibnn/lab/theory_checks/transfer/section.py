@@ -47,7 +47,7 @@ def section(context: Context, progress: Progress) -> Section:
         accuracies.append(_accuracy(context, lam))
         done += 1
     standard = _validated(context.standard, context)
-    progress(total, total, "transfer")
+    progress(total, total, "done")
     return Section(
         name="transfer",
         title="Transfer: a trained standard network becomes implicit",
