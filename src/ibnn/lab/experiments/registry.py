@@ -34,8 +34,11 @@ def register_experiment(kind: type[Experiment]) -> type[Experiment]:
     Raises:
         ValueError: another experiment has this name.
     """
-    if kind.name in _OWN or _REGISTERED.setdefault(kind.name, kind) is not kind:
+    known = _REGISTERED.get(kind.name, kind)
+    # the same class again is a module that was loaded twice, as notebooks do
+    if kind.name in _OWN or known.__qualname__ != kind.__qualname__:
         raise ValueError(f"an experiment named {kind.name!r} is registered already")
+    _REGISTERED[kind.name] = kind
     return kind
 
 

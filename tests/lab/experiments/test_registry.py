@@ -1,0 +1,104 @@
+"""An experiment of one's own: one file, one registration; and defaults that need no data."""
+
+import subprocess
+import sys
+
+import pytest
+
+from ibnn.lab import data
+from ibnn.lab.experiments import Experiment, Settings, about, get, names, register_experiment
+
+TOY = '''
+"""How much a second layer helps."""
+
+from ibnn.lab.experiments import Experiment, Findings, Picture, Preset, register_experiment
+from ibnn.lab.plotting import style
+from ibnn.lab.stats import claim, paired
+from ibnn.lab.training import RunConfig
+
+
+@register_experiment
+class Depth(Experiment):
+    name = "depth"
+    title = "One layer against two"
+    datasets = ("digits",)
+    presets = {"smoke": Preset(seeds=2, epochs=1)}
+
+    def plan(self, settings, results):
+        return [
+            RunConfig(dataset="digits", layers=layers, seed=seed, epochs=1, n_train=64, n_test=32)
+            for layers in (1, 2)
+            for seed in range(self.preset(settings).seeds)
+        ]
+
+    def find(self, settings, runs):
+        one, two = (
+            {run.config.seed: run.result.accuracy for run in runs if run.config.layers == layers}
+            for layers in (1, 2)
+        )
+        figure, (axes,) = style.figure(width=4, height=3, title="Accuracy by depth")
+        axes.plot([1, 2], [[one[seed] for seed in one], [two[seed] for seed in one]])
+        gain = paired(two, one)
+        return Findings(
+            headline="Two seeds decide nothing.",
+            pictures=[Picture("depth", figure, "One line per seed.")],
+            claims=[claim("Depth helps.", "Two layers minus one.", gain, "more")],
+            rows=[{"layers": run.config.layers, "accuracy": run.result.accuracy} for run in runs],
+        )
+'''
+
+
+def ibnn(*arguments: str, folder, **environment: str) -> subprocess.CompletedProcess:
+    import os
+
+    path = os.pathsep.join([str(folder), *sys.path])
+    return subprocess.run(
+        [sys.executable, "-m", "ibnn", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_experiment_of_ones_own_is_one_file_and_one_line(tmp_path):
+    (tmp_path / "depth.py").write_text(TOY)
+    run = ("run", "depth", "--preset", "smoke", "--engine", "inline", "--out", "results")
+    ran = ibnn(*run, folder=tmp_path, IBNN_PLUGINS="depth")
+    assert ran.returncode == 0, ran.stderr
+    folder = tmp_path / "results" / "depth-digits"
+    page = (folder / "report.html").read_text()
+    assert "One layer against two" in page
+    assert "Depth helps." in page
+    assert len((folder / "depth.csv").read_text().splitlines()) == 1 + 4
+    assert "Depth helps." in (tmp_path / "results" / "index.html").read_text()
+    again = ibnn("report", "results", folder=tmp_path, IBNN_PLUGINS="depth")
+    assert again.returncode == 0, again.stderr
+    unknown = ibnn(*run, folder=tmp_path)
+    assert unknown.returncode != 0
+    assert "unknown experiment 'depth'" in unknown.stderr
+
+
+def test_a_name_is_given_once():
+    class Impostor(Experiment):
+        name = "pgd"
+        title = "Another"
+
+    with pytest.raises(ValueError, match="'pgd' is registered already"):
+        register_experiment(Impostor)
+    assert get("pgd").title != "Another"
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_smoke_preset_has_its_data_without_a_network(name, tmp_path):
+    experiment, smoke = get(name), Settings(preset="smoke")
+    experiment.check(smoke)
+    assert data.load(experiment.dataset(smoke), root=tmp_path, download=False)
+    configs = experiment.plan(smoke, {})
+    assert {config.dataset for config in configs} <= {experiment.dataset(smoke)}
+
+
+def test_every_experiment_says_what_it_draws():
+    assert about().keys() == {*names()}
+    assert all(about().values())

@@ -1,0 +1,104 @@
+"""Pages over several reports: made from files that may come from anywhere."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from ibnn.lab.report import ReportError, write_overview
+from ibnn.lab.report.export import export
+
+FINDINGS = {
+    "version": 2,
+    "experiment": "learning-speed",
+    "title": "Learning <script>alert(1)</script> speed",
+    "dataset": "<img src=x onerror=alert(1)>",
+    "preset": "cpu",
+    "lam": None,
+    "headline": "<b>Faster</b> [click](javascript:alert(1)) by *much* & more",
+    "claims": [{"paper": "<i>a|b</i>", "measured": "`x`\n| y | z |", "agrees": "yes"}],
+    "pictures": [{"name": "speed", "caption": "<u>caption</u>"}],
+    "tables": [{"title": "<s>T</s>", "columns": ["a|b"], "rows": [["<td>"]]}],
+    "settings": [["Data", "<d>"]],
+    "reduced": ["<r>"],
+    "notes": ["<n>"],
+    "runs": 1,
+    "missing": 0,
+    "seconds": 60.0,
+}
+
+
+def report(root: Path, **changes: object) -> Path:
+    """A report folder as 0.1 left it, with some of its findings changed."""
+    folder = root / "learning-speed-mine"
+    folder.mkdir(parents=True)
+    (folder / "experiment.json").write_text("{}")
+    (folder / "findings.json").write_text(json.dumps(FINDINGS | changes))
+    (folder / "learning-speed.csv").write_text("a\n1\n")
+    (folder / "speed.png").write_bytes(b"\x89PNG")
+    return folder
+
+
+def test_text_stays_text_in_markdown(tmp_path):
+    report(tmp_path / "results")
+    for page in export(tmp_path / "results", tmp_path / "out"):
+        text = page.read_text()
+        assert not re.search(r"<[a-z/]", text)
+        assert "\\[click\\](javascript" in text  # no link
+        assert "by \\*much\\* &amp; more" in text
+        claims = [line for line in text.splitlines() if "a\\|b&lt;/i&gt;" in line]
+        assert claims == ["| &lt;i&gt;a\\|b&lt;/i&gt; | \\`x\\` \\| y \\| z \\| | **yes** |"]
+
+
+def test_text_stays_text_in_the_overview(tmp_path):
+    report(tmp_path)
+    page = write_overview(tmp_path).read_text()
+    assert "<script" not in page
+    assert "<img src=x" not in page
+
+
+@pytest.mark.parametrize("name", ["../secret", "/etc/secret", "..", "a\\b", "", 3, "a/b"])
+@pytest.mark.parametrize(
+    "act", [write_overview, lambda root: export(root, root.parent / "out")], ids=["page", "export"]
+)
+def test_only_files_of_the_report_itself_are_read(tmp_path, name, act):
+    report(tmp_path / "results", pictures=[{"name": name, "caption": ""}])
+    (tmp_path / "results" / "secret.png").write_bytes(b"secret")
+    with pytest.raises(ReportError, match="expected the name of a file beside it"):
+        act(tmp_path / "results")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_csv_elsewhere_is_not_copied_either(tmp_path):
+    report(tmp_path / "results", experiment="../../secret")
+    with pytest.raises(ReportError, match="secret"):
+        export(tmp_path / "results", tmp_path / "out")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"version": 2}', "\xff"])
+def test_damaged_findings_are_one_line(tmp_path, text):
+    (report(tmp_path) / "findings.json").write_text(text, encoding="latin-1")
+    with pytest.raises(ReportError, match=r"findings\.json cannot be read") as found:
+        write_overview(tmp_path)
+    assert "\n" not in str(found.value)
+
+
+def test_smoke_reports_say_everywhere_that_their_numbers_mean_nothing(tmp_path):
+    report(tmp_path / "smoke", preset="smoke")
+    report(tmp_path / "real")
+    pages = {
+        kind: [
+            write_overview(tmp_path / kind),
+            *export(tmp_path / kind, tmp_path / f"{kind}-exported"),
+        ]
+        for kind in ("smoke", "real")
+    }
+    assert all("numbers mean nothing" in page.read_text() for page in pages["smoke"])
+    assert not any("numbers mean nothing" in page.read_text() for page in pages["real"])
+
+
+def test_an_experiment_that_is_not_known_here_is_shown_all_the_same(tmp_path):
+    folder = report(tmp_path, experiment="mine", title="My own")
+    (folder / "mine.csv").write_text("a\n")
+    assert "My own" in write_overview(tmp_path).read_text()
