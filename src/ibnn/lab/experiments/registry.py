@@ -10,7 +10,6 @@ from ibnn.lab.experiments.experiment import Experiment, ExperimentError
 # name on the command line -> (where its class is, one line for `ibnn run --help`)
 _OWN: dict[str, tuple[str, str]] = {
     "boundary": ("boundary.experiment:Boundary", "decision boundaries in the plane (Fig. 2)"),
-    "capacity": ("capacity.experiment:Capacity", "what three hidden neurons can represent"),
     "learning-speed": ("accuracy.learning_speed:LearningSpeed", "validation accuracy by epoch"),
     "data-fraction": ("accuracy.data_fraction:DataFraction", "accuracy from less training data"),
     "expressivity": ("accuracy.expressivity:Expressivity", "accuracy against parameters"),
@@ -24,6 +23,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "controls-tuned": ("controls.tuned:ControlsTuned", "the same with tuned learning rates"),
     "pareto": ("pareto.experiment:Pareto", "robust against clean accuracy, many neurons"),
     "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
+    "capacity": ("capacity.experiment:Capacity", "what three hidden neurons can represent"),
 }
 _REGISTERED: dict[str, type[Experiment]] = {}
 
