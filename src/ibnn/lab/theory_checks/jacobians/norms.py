@@ -75,7 +75,7 @@ def _products(function: Function, x: Tensor) -> tuple[Tensor, Function, Function
     """f(x), u -> J^T u and v -> J v.
 
     The product J^T u is linear in u, and its own derivative by u is J: two reverse passes, so that
-    layers without a forward-mode rule (the implicit ones) can be in between.
+    layers without a forward-mode rule can be in between.
     """
     made: Any = torch.func.vjp(function, x)
     outputs, back = made
