@@ -2,7 +2,6 @@
 
 import pytest
 
-from ibnn.lab import data
 from ibnn.lab.runner import estimate as module
 from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.estimate import Pace, estimate, measure
@@ -16,7 +15,7 @@ IMPLICIT = STANDARD.replace(neuron="implicit")
 def paces(monkeypatch):
     """Seconds per image that make the arithmetic plain."""
 
-    def fake(configs, settings):
+    def fake(configs, *how):
         slow = {"standard": Pace(1e-3, 1e-4), "implicit": Pace(3e-3, 2e-4)}
         return [slow[config.neuron] for config in configs]
 
@@ -44,8 +43,17 @@ def test_workers_share_the_runs_but_none_is_split(paces, tmp_path):
     assert estimate(seeds[:1], EngineOptions(root=tmp_path, workers=2)) == pytest.approx(one)
 
 
+def test_a_dataset_is_read_once_for_all_its_runs(paces, tmp_path, monkeypatch):
+    read, load = [], module.data.load
+    monkeypatch.setattr(
+        module.data, "load", lambda name, root: read.append(name) or load(name, root)
+    )
+    estimate([STANDARD.replace(seed=seed) for seed in range(5)], EngineOptions(root=tmp_path))
+    assert read == ["digits"]
+
+
 def test_a_pace_is_measured():
-    pace = measure(IMPLICIT, data.load("digits"))
+    pace = measure(IMPLICIT, (1, 8, 8), 10)
     assert 0 < pace.validation < pace.training < 1
 
 
@@ -55,6 +63,26 @@ def test_the_measuring_process_speaks_for_itself(tmp_path):
 
 
 def test_what_cannot_be_measured_is_said(tmp_path, monkeypatch):
-    monkeypatch.setattr(module, "_sizes", lambda name, settings: (1, 1))
-    with pytest.raises(EngineError, match=r"could not be measured.*nothing\.npz"):
-        estimate([STANDARD.replace(dataset="nothing.npz")], EngineOptions(root=tmp_path))
+    points = module.Size(1, 1, (2,), 2)
+    monkeypatch.setattr(module, "_size", lambda name, options: points)
+    with pytest.raises(EngineError, match=r"could not be measured.*arrows has no images"):
+        estimate([STANDARD.replace(dataset="arrows")], EngineOptions(root=tmp_path))
+
+
+def test_a_coarse_estimate_measures_few_networks_and_scales_them(monkeypatch, tmp_path):
+    asked = []
+
+    def fake(configs, *how):
+        asked.append(len(configs))
+        return [Pace(1e-3 * c.layers * c.channels, 1e-4 * c.layers * c.channels) for c in configs]
+
+    monkeypatch.setattr(module, "_measure", fake)
+    grid = [
+        IMPLICIT.replace(lam=lam, learn_lam=False, slope=slope, channels=channels)
+        for lam in (-0.1, 0.05)
+        for slope in (5.0, 10.0)
+        for channels in (1, 2, 8)
+    ]
+    fine, coarse = (estimate(grid, EngineOptions(root=tmp_path), coarse=on) for on in (False, True))
+    assert asked == [12 + 3, 1 + 1]
+    assert fine == pytest.approx(coarse)

@@ -14,52 +14,60 @@ if TYPE_CHECKING:
 
 
 def tell_plan(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> None:
-    """Every run that is left, by experiment, then the time."""
-    told: set[str] = set()
+    """What is left to train, and how long it takes: every run, or of `all` every experiment."""
+    known: dict[str, RunConfig] = {}
+    timed: list[RunConfig] = []
     for job in work:
         finished, left = _plan(job, root)
-        new = [config for config in left if config.identity() not in told]
-        told |= {config.identity() for config in new}
-        if len(work) > 1:
-            typer.echo(f"{job.title}:")
-        for config in new:
-            typer.echo(f"{config.identity()}  {config.title()}, {config.epochs} epochs")
+        new = {c.identity(): c for c in left if c.identity() not in known}
+        known |= new
+        timed += new.values() if job.experiment.engine != "ensemble" else ()
+        if len(work) == 1:
+            for identity, config in new.items():
+                typer.echo(f"{identity}  {config.title()}, {config.epochs} epochs")
         shared = len(left) - len(new)
         more = f", {shared} shared with experiments above" if shared else ""
-        typer.echo(f"{len(new)} runs to train, {len(finished)} finished{more}, in {root}")
-    if not told:
+        counted = f"{len(new)} runs to train, {len(finished)} finished{more}"
+        typer.echo(f"{job.title}: {counted}" if len(work) > 1 else f"{counted}, in {root}")
+    if not known:
         return typer.echo("Nothing is left to train.")
     typer.echo("Further runs may follow from these results.")
-    return tell_time(work, root, chosen)
+    return _tell_time(timed, root, chosen, rough=len(work) > 1)
 
 
 def tell_time(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> None:
-    """How long the runs known so far will take, from a few steps of each kind of network."""
-    from ibnn.lab.runner import duration
-    from ibnn.lab.runner.engine import EngineOptions, cores
-    from ibnn.lab.runner.estimate import estimate
-
+    """How long the runs known so far will take, before they are trained."""
     left: dict[str, RunConfig] = {}
     for job in work:
         if job.experiment.engine != "ensemble":
             left |= {config.identity(): config for config in _plan(job, root)[1]}
+    _tell_time(list(left.values()), root, chosen, rough=len(work) > 1)
+
+
+def _tell_time(
+    left: Sequence[RunConfig], root: Path, chosen: Mapping[str, Any], rough: bool
+) -> None:
+    """From a few steps of networks like these on this machine; a rough answer takes seconds."""
+    from ibnn.lab.runner import duration
+    from ibnn.lab.runner.engine import EngineOptions, cores
+    from ibnn.lab.runner.estimate import estimate
+
     if not left:
         return
     workers = min(chosen.get("workers") or cores(), len(left))
     data = chosen.get("data")
-    seconds = estimate(
-        list(left.values()),
-        EngineOptions(
-            root=root,
-            data_root=Path(data) if data else None,
-            workers=workers,
-            threads=max(1, cores() // workers),
-        ),
+    options = EngineOptions(
+        root=root,
+        data_root=Path(data) if data else None,
+        workers=workers,
+        threads=max(1, cores() // workers),
+        device=chosen.get("device", "cpu"),
     )
+    seconds = estimate(left, options, coarse=rough)
     alone = f"{workers} at a time" if workers > 1 else "one at a time"
     typer.echo(
-        f"About {duration(seconds)} to train {len(left)} runs, {alone}, judged by a few steps of "
-        "each kind of network here."
+        f"{'Roughly' if rough else 'About'} {duration(seconds)} to train {len(left)} runs, "
+        f"{alone}, judged by a few steps of such networks here."
     )
 
 

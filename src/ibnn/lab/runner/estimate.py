@@ -7,29 +7,30 @@ will have, reads configs as JSON lines and answers with the seconds per image of
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 
 from ibnn.lab import data
-from ibnn.lab.models import implicit_layers
+from ibnn.lab.models import implicit_layers, network_kind
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.timeleft import spread_over
-from ibnn.lab.training import RunConfig
+from ibnn.lab.training import RunConfig, choose_device
 from ibnn.lab.training.network import build_network
 from ibnn.lab.training.objective import loss_of
 from ibnn.lab.training.optimizer import make_optimizer
 
 STEPS = 4
+COARSE_STEPS, COARSE_BATCH = 1, 32
 # A learnt lam is measured where it is expensive: trainings take it towards its bound.
-SHARE_OF_THRESHOLD = 0.8
+FRACTION_OF_THRESHOLD = 0.8
 
 
 @dataclass(frozen=True)
@@ -39,16 +40,42 @@ class Pace:
     training: float
     validation: float
 
+    def times(self, factor: float) -> Pace:
+        return Pace(factor * self.training, factor * self.validation)
 
-def estimate(configs: Sequence[RunConfig], options: EngineOptions) -> float:
-    """Seconds all runs will take together, `options.workers` at a time."""
-    kinds = {_kind(config): config for config in configs}
-    kinds |= {_kind(_standard(c)): _standard(c) for c in configs}
-    paces = dict(zip(kinds, _measure(list(kinds.values()), options), strict=True))
-    sizes = {c.dataset: _sizes(c.dataset, options) for c in configs}
+
+@dataclass(frozen=True)
+class Size:
+    """What the clock needs to know of a dataset."""
+
+    n_train: int
+    n_test: int
+    image_shape: tuple[int, ...]
+    classes: int
+
+
+def estimate(
+    configs: Sequence[RunConfig], options: EngineOptions, *, coarse: bool = False
+) -> float:
+    """Seconds all runs will take, `options.workers` at a time.
+
+    Args:
+        coarse: in seconds: of each dataset one network with standard neurons and one with each
+            coupling of the implicit ones is timed, for a single step of a small batch; the time of
+            others is taken to grow with their layers and channels.
+    """
+    kind = _coarse_kind if coarse else _kind
+
+    sizes = {name: _size(name, options) for name in {config.dataset for config in configs}}
+    both = [*configs, *map(_standard, configs)]
+    kinds = {kind(c): c for c in sorted(both, key=_width, reverse=True)}  # the smallest of a kind
+    paces = dict(zip(kinds, _measure(list(kinds.values()), sizes, options, coarse), strict=True))
     times = []
     for config in configs:
-        own, warm_up = paces[_kind(config)], paces[_kind(_standard(config))]
+        own, warm_up = (
+            paces[kind(c)].times(_width(c) / _width(kinds[kind(c)]))
+            for c in (config, _standard(config))
+        )
         n_train, n_test = _images(config, sizes[config.dataset])
         epochs = config.epochs, config.warmup_epochs
         times.append(
@@ -60,41 +87,60 @@ def estimate(configs: Sequence[RunConfig], options: EngineOptions) -> float:
     return spread_over(times, options.workers)
 
 
-def measure(config: RunConfig, dataset: data.Dataset) -> Pace:
+def measure(
+    config: RunConfig,
+    image_shape: Sequence[int],
+    classes: int,
+    *,
+    steps: int = STEPS,
+    batch: int | None = None,
+    device: str = "cpu",
+) -> Pace:
     """A few steps on images of the right shape; what they show is all the same to the clock."""
-    network = build_network(config, dataset.image_shape, dataset.classes)
+    place, count = choose_device(device), batch or config.batch_size
+    network = build_network(config, image_shape, classes).to(place)
     with torch.no_grad():
         for layer in implicit_layers(network):
             if config.learn_lam:
-                layer.lam.fill_(SHARE_OF_THRESHOLD / config.slope)
+                layer.lam.fill_(FRACTION_OF_THRESHOLD / config.slope)
     optimizer = make_optimizer(config, network)
-    images, labels = next(iter(data.batches(dataset.x_train, dataset.y_train, config.batch_size)))
-    images = images.to(getattr(torch, config.dtype))
+    images = torch.rand(
+        count, *image_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32
+    ).to(place, getattr(torch, config.dtype))
+    labels = (torch.arange(count) % classes).to(place)
 
     def train() -> None:
         optimizer.zero_grad()
         loss_of(network(images), labels).backward()
         optimizer.step()
 
-    training = _seconds(train) / len(images)
+    training = _seconds(train, steps, place) / count
     network.eval()
     with torch.no_grad():
-        validation = _seconds(lambda: network(images)) / len(images)
+        validation = _seconds(lambda: network(images), steps, place) / count
     return Pace(training, validation)
 
 
-def _seconds(action: Callable[[], object]) -> float:
-    action()  # the first one compiles, allocates and caches
+def _seconds(action: Callable[[], object], steps: int, device: torch.device) -> float:
     times = []
-    for _ in range(STEPS):
+    for _ in range(1 + steps):  # the first one compiles, allocates and caches
         start = time.perf_counter()
         action()
+        if device.type != "cpu":
+            torch.accelerator.synchronize()
         times.append(time.perf_counter() - start)
-    return min(times)  # whatever else this machine does only adds to a time
+    return min(times[1:])  # whatever else this machine does only adds to a time
 
 
-def _measure(configs: Sequence[RunConfig], options: EngineOptions) -> list[Pace]:
-    about = {"data_root": str(options.data_root) if options.data_root else None}
+def _measure(
+    configs: Sequence[RunConfig], sizes: Mapping[str, Size], options: EngineOptions, coarse: bool
+) -> list[Pace]:
+    about = {
+        "sizes": {name: asdict(size) for name, size in sizes.items()},
+        "steps": COARSE_STEPS if coarse else STEPS,
+        "batch": COARSE_BATCH if coarse else None,
+        "device": options.device,
+    }
     lines = [json.dumps(about), *(json.dumps(asdict(config)) for config in configs)]
     done = subprocess.run(
         [sys.executable, "-m", "ibnn.lab.runner.estimate"],
@@ -112,24 +158,36 @@ def _measure(configs: Sequence[RunConfig], options: EngineOptions) -> list[Pace]
 
 def _kind(config: RunConfig) -> Hashable:
     """Runs of one kind take equally long per image."""
-    neuron = (config.neuron, config.learn_lam, config.coupling, config.window, config.solver)
-    network = (config.network, config.layers, config.channels, config.hidden, config.dtype)
+    sizes = tuple(getattr(config, name) for name in network_kind(config.network).fields)
+    network = (config.dataset, config.network, sizes, config.dtype)
+    neuron = (config.neuron, config.coupling, config.window, config.solver)
     fixed = None if config.learn_lam or config.neuron == "standard" else config.lam
-    return config.dataset, network, neuron, fixed, config.slope
+    return network, neuron, config.learn_lam, fixed, config.slope
+
+
+def _coarse_kind(config: RunConfig) -> Hashable:
+    """Runs of one kind take equally long per image, layer and channel, more or less."""
+    standard = config.neuron == "standard"
+    return config.dataset, config.network, config.dtype, standard or config.coupling
+
+
+def _width(config: RunConfig) -> int:
+    """What the time of a network grows with."""
+    return math.prod(getattr(config, name) for name in network_kind(config.network).fields)
 
 
 def _standard(config: RunConfig) -> RunConfig:
-    return config.replace(neuron="standard", lam=0.0, learn_lam=True, slope=10.0)
+    return config.replace(neuron="standard", lam=0.0, learn_lam=True, slope=10.0, coupling="space")
 
 
-def _sizes(name: str, options: EngineOptions) -> tuple[int, int]:
+def _size(name: str, options: EngineOptions) -> Size:
     loaded = data.load(name, options.data_root)
-    return len(loaded.x_train), len(loaded.x_test)
+    return Size(len(loaded.x_train), len(loaded.x_test), loaded.image_shape, loaded.classes)
 
 
-def _images(config: RunConfig, sizes: tuple[int, int]) -> tuple[float, float]:
-    n_train = min(config.n_train or sizes[0], sizes[0])
-    n_test = min(config.n_test or sizes[1], sizes[1])
+def _images(config: RunConfig, size: Size) -> tuple[float, float]:
+    n_train = min(config.n_train or size.n_train, size.n_train)
+    n_test = min(config.n_test or size.n_test, size.n_test)
     held = n_train * config.hold_out
     return (n_train - held) * config.share, held or n_test
 
@@ -137,12 +195,11 @@ def _images(config: RunConfig, sizes: tuple[int, int]) -> tuple[float, float]:
 def _main() -> None:
     load_plugins()
     about, *configs = (json.loads(line) for line in sys.stdin)
-    loaded: dict[str, Any] = {}
+    settings = {name: about[name] for name in ("steps", "batch", "device")}
     for values in configs:
         config = RunConfig.from_dict(values)
-        if config.dataset not in loaded:
-            loaded[config.dataset] = data.load(config.dataset, about["data_root"])
-        pace = measure(config, loaded[config.dataset])
+        size = about["sizes"][config.dataset]
+        pace = measure(config, size["image_shape"], size["classes"], **settings)
         sys.stdout.write(json.dumps(asdict(pace)) + "\n")
 
 

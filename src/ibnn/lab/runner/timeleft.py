@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from statistics import fmean
 
+from ibnn.lab.models import network_kind
 from ibnn.lab.training import Metrics, RunConfig
 
 
@@ -55,6 +56,7 @@ def _epochs(config: RunConfig) -> int:
 
 
 def _shape(config: RunConfig) -> Hashable:
-    network = (config.network, config.layers, config.channels, config.hidden)
+    sizes = tuple(getattr(config, name) for name in network_kind(config.network).fields)
+    network = (config.network, sizes)
     neuron = (config.neuron, config.coupling, config.solver)
     return config.dataset, config.share, config.n_train, config.hold_out, network, neuron
