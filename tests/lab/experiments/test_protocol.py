@@ -69,7 +69,7 @@ def test_every_setting_follows_the_configuration(change, line, text):
 
 def test_settings_that_differ_between_runs_are_all_listed():
     told = lines(RunConfig(dataset="digits"), IMPLICIT, IMPLICIT.replace(slope=3.0, seed=1))
-    assert told["Slope p"] == "10, 3"
+    assert told["Slope p"] == "10; 3"
     assert told["Seeds"].startswith("1 standard, 2 implicit")
 
 

@@ -39,7 +39,7 @@ def protocol(runs: Sequence[Run], *, lam: str | None = None) -> list[Line]:
         ("Network", _network(runs)),
         *(("Neuron", text) for text in _each(configs, _neuron) if text),
         ("Sigma", _joined(implicit, lambda c: c.sigma)),
-        ("Slope p", _joined(implicit, _slope)),
+        ("Slope p", _joined(implicit, _slope, "; ")),
         ("Coupling", _joined(implicit, _coupling, "; ")),
         ("Solver", _joined(implicit, lambda c: c.solver)),
         ("λ", lam or _lam(configs)),
@@ -52,8 +52,9 @@ def protocol(runs: Sequence[Run], *, lam: str | None = None) -> list[Line]:
     return [line for line in lines if line[1]]
 
 
-def attack_line(attack: Attack) -> str:
-    """An attack with its settings, as it has them; what it computes by itself is left out.
+def attack_line(attack: Attack, varied: str | None = None) -> str:
+    """An attack with its settings, as it has them; what it computes by itself is left out, and so
+    is what is `varied`.
 
     >>> from ibnn.lab.attacks import PGD
     >>> attack_line(PGD(0.1, steps=20))
@@ -63,7 +64,7 @@ def attack_line(attack: Attack) -> str:
     settings = (
         f"{name.replace('_', ' ')} {value}"
         for name, value in found.items()
-        if value is not None and name != "norm"
+        if value is not None and name not in ("norm", varied)
     )
     return ", ".join((attack.name, *settings))
 

@@ -140,6 +140,6 @@ class LambdaSweep(ImageExperiment):
 MAP = (
     "Median over seeds of the best accuracy, and below it the median gain over the standard "
     "network of equal seeds, in points. Green: the implicit-bias neuron is better; blue: the "
-    "standard one is; framed: the best cell."
+    "standard one is; framed: the best cell. A learnt p starts at its row."
 )
 PRODUCTS = "The gain of every fixed λ, by slope: lines are medians, dots single seeds."

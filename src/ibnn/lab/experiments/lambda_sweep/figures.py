@@ -44,7 +44,7 @@ def draw_map(swept: SweepRuns, note: str) -> Figure:
     axes.set_yticks([row + 0.5 for row in range(len(slopes))])
     axes.set_yticklabels([f"{slope:g}" for slope in slopes])
     axes.set_xlabel("λ: fixed, below 0 and as a fraction of the threshold; and learnt")
-    axes.set_ylabel("slope p (learnt: where it starts)")
+    axes.set_ylabel("slope p")
     axes.grid(False)
     axes.tick_params(length=0)
     for spine in axes.spines.values():

@@ -9,11 +9,10 @@ import torch
 from torch import Tensor
 
 from ibnn.lab import data
-from ibnn.lab.attacks import Attack
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS, ImageExperiment
 from ibnn.lab.experiments.lam_modes import fixed
-from ibnn.lab.experiments.protocol import attack_line, protocol
+from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts, finished, last_accuracy, readings
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Findings, Picture, Table
@@ -63,8 +62,8 @@ class RobustnessExperiment(ImageExperiment):
         """Median robust accuracies."""
 
     @abstractmethod
-    def attacks(self) -> Mapping[str, Attack]:
-        """What the networks are attacked with."""
+    def attack_lines(self, runs: Sequence[Run]) -> list[tuple[str, str]]:
+        """What the networks were attacked with, for the settings."""
 
     def notes(self, groups: Groups) -> list[str]:
         """What was measured besides."""
@@ -90,10 +89,7 @@ class RobustnessExperiment(ImageExperiment):
             ],
             tables=[self.table(groups)],
             notes=self.notes(groups),
-            settings=[
-                *((f"Attack {name}".strip(), attack_line(a)) for name, a in self.attacks().items()),
-                *protocol(runs),
-            ],
+            settings=[*self.attack_lines(runs), *protocol(runs)],
         )
 
     def groups(self, settings: Settings, runs: Sequence[Run]) -> dict[str, dict[int, Run]]:

@@ -9,6 +9,7 @@ from typing import Any
 from ibnn.lab import data
 from ibnn.lab.attacks import PGD, Attack, Transfer
 from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, median_lam, numbers
 from ibnn.lab.experiments.robustness.networks import (
     COLORS,
@@ -41,8 +42,9 @@ class PgdCurves(RobustnessExperiment):
     name = "pgd"
     title = "Robust accuracy: PGD"
 
-    def attacks(self) -> Mapping[str, Attack]:
-        return {"": PGD(0.0)}
+    def attack_lines(self, runs: Sequence[Run]) -> list[tuple[str, str]]:
+        eps = ", ".join(f"{size:.3g}" for size in eps_of(runs[0]))
+        return [("Attack", attack_line(PGD(0.0), varied="eps")), ("eps", eps)]
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy at every eps, attacked with the network's own gradients and its twin's."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
-from ibnn.lab.attacks import Attack, Pixle
+from ibnn.lab.attacks import Pixle
 from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, numbers
 from ibnn.lab.experiments.robustness.networks import (
     COLORS,
@@ -42,8 +43,8 @@ class PixleBars(RobustnessExperiment):
     title = "Robust accuracy: Pixle"
     measures = 2
 
-    def attacks(self) -> Mapping[str, Attack]:
-        return {f"({name})": attack for name, attack in VARIANTS.items()}
+    def attack_lines(self, runs: Sequence[Run]) -> list[tuple[str, str]]:
+        return [(f"Attack ({name})", attack_line(attack)) for name, attack in VARIANTS.items()]
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy without and with the attack, in every variant, on the same images."""
