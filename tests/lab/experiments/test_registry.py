@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -102,3 +103,10 @@ def test_every_smoke_preset_has_its_data_without_a_network(name, tmp_path):
 def test_every_experiment_says_what_it_draws():
     assert about().keys() == {*names()}
     assert all(about().values())
+
+
+def test_every_experiment_has_its_section_in_the_docs():
+    page = Path(__file__).parents[3] / "docs" / "experiments.md"
+    headings = [line[3:] for line in page.read_text().splitlines() if line.startswith("## ")]
+    described = {name for heading in headings for name in heading.split(", ")}
+    assert {*names()} <= described
