@@ -8,7 +8,18 @@ from typing import Annotated
 
 import typer
 
-from ibnn.lab.cli import analyze, attack, bench, convert, data, report, run, runs, train
+from ibnn.lab.cli import (
+    analyze,
+    attack,
+    bench,
+    convert,
+    data,
+    playground,
+    report,
+    run,
+    runs,
+    train,
+)
 from ibnn.lab.cli.errors import explain
 from ibnn.lab.plugins import load_plugins
 
@@ -29,6 +40,7 @@ data.add_to(app)
 runs.add_to(app)
 report.add_to(app)
 bench.add_to(app)
+playground.add_to(app)
 
 
 def _version(wanted: bool) -> None:
