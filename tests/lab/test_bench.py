@@ -1,5 +1,6 @@
 """The benchmarks count, fit and judge rightly, and write what they measured. Nothing is timed."""
 
+import importlib
 import json
 import math
 
@@ -201,6 +202,23 @@ def test_a_section_runs_is_shown_and_is_saved(tmp_path, monkeypatch, capsys):
     assert names == {"results.json", "tables.md", "growth.csv", "verdict.csv", "growth.png"}
     assert (tmp_path / "growth.png").read_bytes().startswith(b"\x89PNG")
     assert "Numbers to reach" in capsys.readouterr().out
+
+
+def test_without_a_terminal_each_section_is_told_and_how_long_is_left(monkeypatch, capsys):
+    runner = importlib.import_module("ibnn.lab.bench.run")
+
+    clock = Clock()
+    monkeypatch.setattr(runner.time, "perf_counter", clock)
+    monkeypatch.setattr(Settings, "sections", ("sigmas", "couplings"))
+    for section in ("sigmas", "couplings"):
+        module = importlib.import_module(f"ibnn.lab.bench.{section}")
+        monkeypatch.setattr(module, "measure", lambda settings: setattr(clock, "now", 22.0) or [])
+    runner.run(Settings(quick=True), None)
+    lines = capsys.readouterr().out.splitlines()
+    assert "2 sections to measure: about 12 s on an idle machine" in lines
+    assert any(line.endswith(" ...") for line in lines)
+    # sigmas took 22 s, twice the 11 s it is known for, so couplings will take twice 1 s
+    assert any(line.endswith(" ... (2 s left)") for line in lines)
 
 
 def test_a_layer_is_compared_with_its_standard_twin():

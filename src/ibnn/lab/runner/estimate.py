@@ -68,7 +68,7 @@ def estimate(
 
     sizes = {name: _size(name, options) for name in {config.dataset for config in configs}}
     both = [*configs, *map(_standard, configs)]
-    kinds = {kind(c): c for c in sorted(both, key=_width, reverse=True)}  # the smallest of a kind
+    kinds = {kind(config): config for config in reversed(both)}  # the first of a kind is measured
     paces = dict(zip(kinds, _measure(list(kinds.values()), sizes, options, coarse), strict=True))
     times = []
     for config in configs:
