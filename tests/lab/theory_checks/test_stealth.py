@@ -143,7 +143,7 @@ def test_a_silent_neuron_changes_a_standard_network_not_at_all_and_an_implicit_o
 
 def test_the_leak_falls_with_the_number_of_units():
     bounds = [Victim.of(OneHidden(INPUTS, units, -0.2)).leak_bound() for units in (16, 256)]
-    # weights of torch's initialisation: |c|_1 / D falls as 1 / sqrt(D)
+    # weights of torch's initialization: |c|_1 / D falls as 1 / sqrt(D)
     assert bounds[1] == pytest.approx(bounds[0] / 4, rel=0.4)
 
 

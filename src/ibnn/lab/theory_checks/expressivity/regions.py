@@ -139,7 +139,7 @@ def connected(pattern: NDArray[Any]) -> NDArray[np.int64]:
     height, width, _ = pattern.shape
     _, kinds = np.unique(pattern.reshape(height * width, -1), axis=0, return_inverse=True)
     kinds = kinds.reshape(height, width)
-    # a grid of doubled resolution: walls between neighbours of different kind
+    # a grid of doubled resolution: walls between neighbors of different kind
     open_cells = np.zeros((2 * height - 1, 2 * width - 1), dtype=bool)
     open_cells[::2, ::2] = True
     open_cells[1::2, ::2] = kinds[1:] == kinds[:-1]
