@@ -10,6 +10,7 @@ from ibnn.lab.stats.curves import (
 )
 from ibnn.lab.stats.paired import (
     FEWEST_PAIRS,
+    UNKNOWN,
     Paired,
     both_means,
     claim,
@@ -22,6 +23,7 @@ from ibnn.lab.stats.text import counted, percent, percent_short, short, signed, 
 
 __all__ = [
     "FEWEST_PAIRS",
+    "UNKNOWN",
     "Band",
     "Paired",
     "band",

@@ -52,6 +52,15 @@ class Paired:
         mean, low, high = self.signed(scale, digits)
         return f"{mean} {unit} (95 % interval {low} to {high}, {self.count} pairs)"
 
+    def short(self, scale: float = 100.0, digits: int = 2) -> str:
+        """The same for a table whose heading says the rest.
+
+        >>> Paired(0.1, 0.05, 0.15, 10).short()
+        '+10.00 (+5.00 to +15.00)'
+        """
+        mean, low, high = self.signed(scale, digits)
+        return f"{mean} ({low} to {high})"
+
     def signed(self, scale: float = 1.0, digits: int = 1) -> tuple[str, str, str]:
         """Mean and both ends, times `scale`, with their signs."""
         mean, low, high = (signed(scale * v, digits) for v in (self.mean, self.low, self.high))

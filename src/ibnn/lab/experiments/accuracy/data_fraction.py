@@ -37,7 +37,7 @@ class DataFraction(Sweep):
         return config.replace(share=value)
 
     def told(self, value: float) -> str:
-        return f"{value:.0%} of the data"
+        return f"{100 * value:.0f} % of the data"
 
     def headline(self, comparison: Comparison, points: Sequence[Point]) -> str:
         saving, match = comparison.saving(), comparison.match()

@@ -98,12 +98,11 @@ def _draw_match(axes: Axes, match: Match, axis: Axis) -> None:
     axes.axhline(level, color=style.READING, linestyle="--", linewidth=1.1)
     axes.annotate(
         f"standard best {percent(match.level)}",
-        (1.0, level),
+        (0.0, level),
         xycoords=axes.get_yaxis_transform(),
-        xytext=(-2, -3),
+        xytext=(3, 2),
         textcoords="offset points",
-        ha="right",
-        va="top",
+        va="bottom",
         color=style.READING,
         fontsize=7.5,
     )

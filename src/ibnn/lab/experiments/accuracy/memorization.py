@@ -35,7 +35,7 @@ class Memorization(Sweep):
         return config.replace(label_noise=value)
 
     def told(self, value: float) -> str:
-        return f"{value:.0%} wrong"
+        return f"{100 * value:.0f} % wrong"
 
     def tables(self, points: Sequence[Point]) -> list[Table]:
         return [*super().tables(points), self._declines(points)]

@@ -23,7 +23,7 @@ from ibnn.lab.experiments.readings import (
     run_row,
 )
 from ibnn.lab.results import Claim, Findings, Picture, Table
-from ibnn.lab.stats import Paired, band, difference, paired, percent
+from ibnn.lab.stats import UNKNOWN, Paired, band, paired, percent
 from ibnn.lab.training import Result, RunConfig
 
 
@@ -155,14 +155,16 @@ class Sweep(ImageExperiment):
 
     def _table(self, points: Sequence[Point]) -> Table:
         return Table(
-            "Best validation accuracy: medians with 90 % bands, and the mean paired difference",
-            ("", "Standard", "Implicit bias", "Implicit minus standard", "λ (median)"),
+            "Best validation accuracy: medians with 90 % bands; implicit minus standard: mean over "
+            "pairs with its 95 % interval",
+            ("", "Standard", "Implicit bias", "Difference, points (95 %)", "Pairs", "λ (median)"),
             [
                 (
                     self.told(point.value),
                     _band(point.standard),
                     _band(point.implicit),
-                    difference(point.difference()),
+                    found.short() if (found := point.difference()) else UNKNOWN,
+                    str(found.count if found else 0),
                     median_lam(point.implicit),
                 )
                 for point in points

@@ -6,23 +6,20 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import TYPE_CHECKING
 
-import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.plotting import style
+from ibnn.lab.plotting.plane import Boundary, draw_plane
 from ibnn.lab.stats import percent
-from ibnn.lab.stats.region import EDGE, logits_on_grid, unpack
+from ibnn.lab.stats.region import unpack
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.boundary.experiment import Condition
 
 Groups = Mapping["Condition", Sequence[Run]]
-SIDE = 161  # points per side of the grid on which boundaries are drawn
 
 
 def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
@@ -39,31 +36,19 @@ def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: 
     shades = (style.greens(len(left))[::-1], style.reds(len(right)))
     panes = zip(panels, titles, (left, right), labels, shades, strict=True)
     for axes, title, groups, names, colors in panes:
-        for label in (0, 1):
-            chosen = points.x_test[points.y_test == label]
-            axes.scatter(*chosen.T, s=7, color=style.CLASSES[label], alpha=0.55, linewidths=0)
-        lines = [_boundary(axes, standard, "standard", style.STANDARD, 2.6)] if standard else []
+        lines = [_boundary(standard, "standard", style.STANDARD, 2.6)] if standard else []
         for (condition, runs), color in zip(groups.items(), colors, strict=True):
-            lines.append(_boundary(axes, runs, names[condition], color, 1.8))
-        style.bare(axes)
-        axes.set_xlim(-EDGE, EDGE)
-        axes.set_ylim(-EDGE, EDGE)
+            lines.append(_boundary(runs, names[condition], color, 1.8))
+        draw_plane(axes, points.x_test, points.y_test, lines)
         axes.set_title(title if groups else f"{title}: not trained yet")
-        axes.legend(
-            handles=lines, loc="upper left", bbox_to_anchor=(0.0, 0.0), ncols=2, borderaxespad=0.2
-        )
     return figure
 
 
-def _boundary(axes: Axes, runs: Sequence[Run], label: str, color: str, width: float) -> Line2D:
-    """Where the network of the median seed is undecided; its accuracy goes to the legend."""
+def _boundary(runs: Sequence[Run], label: str, color: str, width: float) -> Boundary:
+    """The network of the median seed; its accuracy goes to the legend."""
     drawn = median_run(runs)
-    values = logits_on_grid(drawn.network(), SIDE)
-    axis = np.linspace(-EDGE, EDGE, SIDE)
-    if values.min() < 0 < values.max():
-        axes.contour(axis, axis, values, levels=[0.0], colors=[color], linewidths=width)
     text = f"{label}: {percent(drawn.result.accuracy)}"
-    return Line2D([], [], color=color, linewidth=width, label=text)
+    return Boundary(drawn.network(), text, color, width)
 
 
 def median_run(runs: Sequence[Run]) -> Run:

@@ -5,18 +5,14 @@ from __future__ import annotations
 from statistics import median
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from ibnn.lab import data
 from ibnn.lab.experiments.capacity.claims import Parts
 from ibnn.lab.experiments.capacity.search import Search
 from ibnn.lab.plotting import style
+from ibnn.lab.plotting.plane import Boundary, draw_plane
 from ibnn.lab.stats import percent
-from ibnn.lab.stats.region import EDGE, logits_on_grid
-
-SIDE = 241  # points per side of the grid on which boundaries are drawn
 
 
 def draw_boundaries(dataset: str, parts: Parts, note: str) -> Figure:
@@ -30,32 +26,19 @@ def draw_boundaries(dataset: str, parts: Parts, note: str) -> Figure:
     titles = ("lam at slope p = 10", f"slope p at lam = {lam}")
     shades = (style.greens(len(left))[::-1], style.reds(len(right)))
     for axes, title, searches, colors in zip(panels, titles, (left, right), shades, strict=True):
-        for label in (0, 1):
-            shown = points.x_train[points.y_train == label]
-            axes.scatter(*shown.T, s=6, color=style.CLASSES[label], alpha=0.5, linewidths=0)
         lines = []
         if parts.standard:
-            lines.append(_line(axes, parts.standard, "standard", style.STANDARD, 2.6))
+            lines.append(_line(parts.standard, "standard", style.STANDARD, 2.6))
         for (name, search), color in zip(searches.items(), colors, strict=True):
-            lines.append(_line(axes, search, name, color, 1.7))
-        style.bare(axes)
-        axes.set_xlim(-EDGE, EDGE)
-        axes.set_ylim(-EDGE, EDGE)
+            lines.append(_line(search, name, color, 1.7))
+        draw_plane(axes, points.x_train, points.y_train, lines)
         axes.set_title(title)
-        axes.legend(
-            handles=lines, loc="upper left", bbox_to_anchor=(0.0, 0.0), ncols=2, borderaxespad=0.2
-        )
     style.footnote(figure, note)
     return figure
 
 
-def _line(axes: Axes, search: Search, name: str, color: str, width: float) -> Line2D:
-    values = logits_on_grid(search.network(), SIDE)
-    axis = np.linspace(-EDGE, EDGE, SIDE)
-    if values.min() < 0 < values.max():
-        axes.contour(axis, axis, values, levels=[0.0], colors=[color], linewidths=width)
-    text = f"{name}: {percent(search.best)}"
-    return Line2D([], [], color=color, linewidth=width, label=text)
+def _line(search: Search, name: str, color: str, width: float) -> Boundary:
+    return Boundary(search.network(), f"{name}: {percent(search.best)}", color, width)
 
 
 def draw_units(parts: Parts, note: str) -> Figure:

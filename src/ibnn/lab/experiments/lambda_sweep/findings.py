@@ -11,7 +11,7 @@ from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, LEARNT, PAPE
 from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
 from ibnn.lab.experiments.readings import NOT_YET, numbers, run_row
 from ibnn.lab.results import Claim, Table
-from ibnn.lab.stats import Paired, both_means, claim, difference, judge, percent
+from ibnn.lab.stats import UNKNOWN, both_means, claim, difference, judge, percent
 
 
 def headline(swept: SweepRuns) -> str:
@@ -106,16 +106,9 @@ def _line(swept: SweepRuns, cell: Cell) -> tuple[str, ...]:
         f"{cell.slope:g}",
         cell.column.name if lam is None else f"{lam:.3g}",
         "none" if accuracy is None else percent(accuracy),
-        _short(swept.difference(cell)),
+        found.short() if (found := swept.difference(cell)) else UNKNOWN,
         str(len(swept.cells[cell])),
     )
-
-
-def _short(found: Paired | None) -> str:
-    if found is None:
-        return "not known yet"
-    mean, low, high = found.signed(100)
-    return f"{mean} ({low} to {high})"
 
 
 def _ends(runs: Sequence[Run]) -> tuple[str, str, str]:

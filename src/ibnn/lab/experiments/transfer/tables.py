@@ -10,7 +10,7 @@ from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.transfer.conversions import LAMBDAS, WAYS
 from ibnn.lab.experiments.transfer.readings import HEADS, Conversions, Reading
 from ibnn.lab.results import Table
-from ibnn.lab.stats import Paired, percent
+from ibnn.lab.stats import percent
 
 
 def tables(found: Conversions) -> list[Table]:
@@ -26,18 +26,13 @@ def _table(found: Conversions, reading: Reading, title: str) -> Table:
     def cell(way: str, lam: float) -> str:
         middle = percent(median(found.values(reading, way, lam).values()))
         change = found.difference(reading, way, lam)
-        return f"{middle} ({_short(change)})" if lam and change else middle
+        return f"{middle}; {change.short()}" if lam and change else middle
 
     return Table(
-        f"{title}: median, and in brackets the mean change from λ = 0 with its 95 % interval",
+        f"{title}: median; and the mean change from λ = 0 with its 95 % interval, in points",
         ("λ", *(way.capitalize() for way in WAYS)),
         [(f"{lam:g}", *(cell(way, lam) for way in WAYS)) for lam in LAMBDAS],
     )
-
-
-def _short(change: Paired) -> str:
-    mean, low, high = change.signed(100)
-    return f"{mean}: {low} to {high}"
 
 
 def _margin_table(found: Conversions) -> Table:
