@@ -2,7 +2,7 @@
 
 import typer
 
-from ibnn.lab.bench.command import bench
+from ibnn.lab.cli.bench import bench
 
 if __name__ == "__main__":
     typer.run(bench)

@@ -22,7 +22,7 @@ def differentiable(function: Any) -> Callable[..., Any]:
     takes no function that has one."""
     forward_mode: Any = type(function.__name__, (function,), {"jvp": function.tangent})
     # `apply` binds its arguments by name at every call, 0.1 ms, which only torch.func needs
-    plainly = super(Function, forward_mode).apply
+    plainly: Any = super(Function, forward_mode).apply  # type: ignore[attr-defined]
 
     def apply(*args: Any) -> Any:
         if torch.compiler.is_compiling():
