@@ -6,8 +6,7 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from ibnn.lab.attacks import FAB, PGD, Attack, Attacked, Noise, Square
-from ibnn.lab.attacks.suites import NAMES
+from ibnn.lab.attacks import FAB, PGD, Attack, Attacked, Noise, Square, attack_names
 from ibnn.lab.training.ball import distance
 from tests.lab.attacks import exact
 
@@ -35,7 +34,7 @@ def some_images(count: int = 12, shape: tuple[int, ...] = SHAPE) -> tuple[Tensor
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", attack_names())
 def test_success_means_wrong_in_a_fresh_forward(name, norm):
     model, (x, y) = network(), some_images()
     found = exact.quick(name, 0.3, norm)(model, x, y, batch_size=5)
@@ -51,7 +50,7 @@ def test_success_means_wrong_in_a_fresh_forward(name, norm):
 
 
 @hypothesis.given(
-    name=st.sampled_from(NAMES),
+    name=st.sampled_from(attack_names()),
     norm=st.sampled_from(["linf", "l2"]),
     eps=st.sampled_from([0.01, 0.2, 3.0]),
     seed=st.integers(0, 100),
@@ -75,7 +74,7 @@ def test_images_stay_in_the_box_and_in_their_ball(name, norm, eps, seed, shape):
     assert (found.success | (attack.budget < torch.inf) | ~reached).all()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", attack_names())
 def test_the_model_is_left_as_it_was(name):
     model, (x, y) = network(), some_images()
     model.train()
@@ -128,7 +127,7 @@ def test_gradients_are_found_in_inference_mode():
     assert torch.equal(found.success, expected.success)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", attack_names())
 def test_the_same_seed_gives_the_same_images(name):
     model, (x, y) = network(), some_images()
     attack = exact.quick(name, 0.1, "l2")
@@ -152,7 +151,7 @@ def test_batches_change_nothing_but_randomness(attack):
     torch.testing.assert_close(whole.images, parts.images, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", attack_names())
 def test_images_already_wrong_are_not_attacked(name):
     model, (x, y) = network(), some_images()
     y[::2] = (y[::2] + 1) % 4

@@ -126,24 +126,32 @@ def _train(
 ) -> None:
     from ibnn.lab.training import Metrics, RunFolder, choose_device, load_dataset, make_listeners
     from ibnn.lab.training import train as train_run
+    from ibnn.lab.training.distributed import launched, own_device
 
-    place, listeners = choose_device(device), make_listeners(log)
+    group, place = launched(), choose_device(own_device(device))
+    listeners = make_listeners(log)
     dataset = load_dataset(config, data_root)
-    prepare_folder(root)
     folder = RunFolder(root, config.identity())
-    typer.echo(f"{config.title()} in {folder.path}")
+
+    def say(text: str) -> None:
+        if group.leads:  # of several processes one speaks for all
+            typer.echo(text)
+
+    if group.leads:
+        prepare_folder(root)
+    say(f"{config.title()} in {folder.path}")
     before = folder.latest()
     if before is not None and before.devices and before.devices[-1] != str(place):
-        typer.echo(f"goes on on {place}; until now it was trained on {before.devices[-1]}")
+        say(f"goes on on {place}; until now it was trained on {before.devices[-1]}")
 
     def tell(metrics: Metrics) -> None:
-        typer.echo(f"{metrics}, {metrics.images_per_second:,.0f} images/s")
+        say(f"{metrics}, {metrics.images_per_second:,.0f} images/s")
 
     with stoppable():
         result = train_run(
             config, root, dataset=dataset, device=place, on_epoch=tell, listeners=listeners
         )
-    typer.echo(
+    say(
         f"best {100 * result.best_accuracy:.1f} % in epoch {result.best_epoch}, "
         f"last {100 * result.accuracy:.1f} %, {result.parameters:,} parameters"
     )

@@ -61,6 +61,11 @@ class Dataset:
             f"examples of shape {self.image_shape}, {self.classes} classes)"
         )
 
+    def to(self, device: torch.device | str) -> Dataset:
+        """All examples and labels on that device."""
+        names = ("x_train", "y_train", "x_test", "y_test")
+        return replace(self, **{name: getattr(self, name).to(device) for name in names})
+
     def subset(self, share: float, seed: int) -> Dataset:
         """The given share of every class of the training data, at least one example of each.
 

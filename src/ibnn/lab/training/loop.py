@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +22,7 @@ from ibnn.lab.models import lam_layers
 from ibnn.lab.training.adversarial import adversarial_examples
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.device import choose_device
+from ibnn.lab.training.distributed import Group, joined, own_device
 from ibnn.lab.training.epochs import epochs, neuron_of
 from ibnn.lab.training.errors import DivergedError
 from ibnn.lab.training.folder import RunFolder, load_weights
@@ -65,65 +66,79 @@ def train(
         DivergedError: the loss is no longer finite.
         RunLockedError: another process is training this run.
     """
-    place = choose_device(device)
+    place = choose_device(own_device(device))
     config = with_checksum(config) if dataset is None else config
     folder = RunFolder(root, config.identity())
     if folder.status() == "finished":
         return folder.result()
     whole = dataset if dataset is not None else load_dataset(config, data_root)
+    split = prepare(config, whole)
     told = [*listeners, *([CallOnEpoch(on_epoch)] if on_epoch else [])]
-    with folder.lock():
-        if folder.status() == "finished":
-            return folder.result()
-        split = prepare(config, whole)
-        with Record(
-            config,
-            folder,
-            split,
-            fingerprint(split),
-            device=place,
-            listeners=told,
-            checkpoint_seconds=checkpoint_seconds,
-        ) as record:
-            return _train(record)
+    with joined(place) as group:
+        if not group.leads:
+            return _train(config, split, place, group, None)
+        with folder.lock():
+            if folder.status() == "finished":
+                return group.share((folder.result(), None))[0]
+            with Record(
+                config,
+                folder,
+                split,
+                fingerprint(split),
+                device=place,
+                listeners=told,
+                checkpoint_seconds=checkpoint_seconds,
+            ) as record:
+                return _train(config, split, place, group, record)
 
 
-def _train(record: Record) -> Result:
-    config, device, latest = record.config, record.device, record.latest
-    split = replace(  # on the device once; batches are cut out of it there
-        record.split,
-        x_train=record.split.x_train.to(device),
-        y_train=record.split.y_train.to(device),
-        x_test=record.split.x_test.to(device),
-        y_test=record.split.y_test.to(device),
-    )
+def _train(
+    config: RunConfig,
+    split: data.Dataset,
+    device: torch.device,
+    group: Group,
+    record: Record | None,
+) -> Result:
+    """Train to the end; `record` is that of the process that leads, None in the others."""
+    result, latest = group.share((None, record.latest if record else None))
+    if result is not None:  # another command has finished it meanwhile
+        return result
+    split = split.to(device)  # once; batches are cut out of it there
     dtype = getattr(torch, config.dtype)
-    neuron = neuron_of(config, record.first)
-    network, optimizer = _start(record, neuron, latest.weights if latest else {})
-    if latest is not None and record.first != config.warmup_epochs:
+    first = latest.epochs_done if latest else 0
+    weights = latest.weights if latest else {}
+    network, optimizer = _start(config, split, device, neuron_of(config, first), weights)
+    if latest is not None and first != config.warmup_epochs:
         load_momentum(network, optimizer, latest.momentum)
+    model = group.wrap(network)
 
     last_line = time.perf_counter()
-    for epoch in epochs(config, record.first):
+    for epoch in epochs(config, first):
         clock = time.perf_counter()
         if epoch.switches:
-            network, optimizer = _start(record, epoch.neuron, network.state_dict())
-        for group in optimizer.param_groups:
-            group["lr"] = epoch.rate
+            weights = network.state_dict()
+            network, optimizer = _start(config, split, device, epoch.neuron, weights)
+            model = group.wrap(network)
+        for parameters in optimizer.param_groups:
+            parameters["lr"] = epoch.rate
 
         network.train()
         images, right, loss_sum = 0, torch.zeros((), dtype=torch.int64, device=device), 0.0
         order = generator(config.seed, "order", epoch.index)
         batches = data.batches(split.x_train, split.y_train, config.batch_size, order)
-        for batch, (x, y) in enumerate(batches):
-            if len(x) == 1 < len(split.x_train):
+        for number, batch in enumerate(batches):
+            if len(batch[0]) < min(2 * group.size, len(split.x_train)):
                 continue  # one example has no variance for batch normalization
-            x = adversarial_examples(config, network, x.to(dtype), y, at=(epoch.index, batch))
-            logits = network(x)
+            x, y = group.part(*batch)
+            place = epoch.index, number * group.size + group.rank
+            x = adversarial_examples(config, network, x.to(dtype), y, at=place)
+            logits = model(x)
             loss = loss_of(logits, y)
             loss_now = loss.item()
             _demand_finite("training", loss_now, network, str(epoch), epoch.rate)
             optimizer.zero_grad()
+            if group.size > 1:  # parts need not be equal: the mean is that of the whole batch
+                loss = loss * (len(x) * group.size / len(batch[0]))
             loss.backward()
             if config.clip is not None:
                 nn.utils.clip_grad_norm_(network.parameters(), config.clip)
@@ -131,14 +146,17 @@ def _train(record: Record) -> Result:
             images += len(x)
             right += (predict(logits) == y).sum()
             loss_sum += loss_now * len(x)
+        images, correct, loss_sum = group.total(images, int(right), loss_sum)
         speed = images / (time.perf_counter() - clock)
+        if record is None:
+            continue
 
         if epoch.validated:
             measured = validate(network, split.x_test, split.y_test)
             _demand_finite("validation", measured.loss, network, str(epoch), epoch.rate)
             record.add(
                 epoch.metrics(
-                    train_accuracy=int(right) / images,
+                    train_accuracy=correct / images,
                     train_loss=loss_sum / images,
                     lam=_numbers(network, "effective_lam"),
                     slope=_numbers(network, "effective_slope"),
@@ -153,17 +171,21 @@ def _train(record: Record) -> Result:
             record.save(epoch, network.state_dict(), momentum, epoch.neuron)
         if epoch.validated:
             record.publish()
-    return record.finish(network)
+    together = {"processes": group.size} if group.size > 1 else {}
+    return group.share(record.finish(network, **together) if record else None)  # type: ignore
 
 
 def _start(
-    record: Record, neuron: str, weights: dict[str, Tensor]
+    config: RunConfig,
+    split: data.Dataset,
+    device: torch.device,
+    neuron: str,
+    weights: Mapping[str, Tensor],
 ) -> tuple[nn.Module, torch.optim.SGD]:
     """A network of that neuron with `weights`; after the warm-up lam keeps its own start."""
-    shape, classes = record.split.image_shape, record.split.classes
-    network = build_network(record.config, shape, classes, neuron).to(record.device)
+    network = build_network(config, split.image_shape, split.classes, neuron).to(device)
     load_weights(network, {**network.state_dict(), **weights})
-    return network, make_optimizer(record.config, network)
+    return network, make_optimizer(config, network)
 
 
 def _numbers(network: nn.Module, name: str) -> list[float]:
