@@ -10,7 +10,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Band:
-    """The median of several instances, and the interval that holds a share of them."""
+    """The median of several instances, and the interval that holds a fraction of them."""
 
     median: float
     low: float
@@ -18,21 +18,21 @@ class Band:
     count: int
 
 
-def band(values: Sequence[float], share: float = 0.9) -> Band:
-    """Quantiles of the instances themselves: all of them for share 1, as the paper counts.
+def band(values: Sequence[float], fraction: float = 0.9) -> Band:
+    """Quantiles of the instances themselves: all of them for fraction 1, as the paper counts.
 
-    >>> band([1.0, 2.0, 3.0, 4.0, 10.0], share=1.0)
+    >>> band([1.0, 2.0, 3.0, 4.0, 10.0], fraction=1.0)
     Band(median=3.0, low=1.0, high=10.0, count=5)
     """
     if not values:
         raise ValueError("values is empty, expected at least one instance")
-    outside = (1 - share) / 2
+    outside = (1 - fraction) / 2
     low, middle, high = (float(q) for q in np.quantile(values, [outside, 0.5, 1 - outside]))
     return Band(middle, low, high, len(values))
 
 
 def running_mean(values: Sequence[float], width: int = 3) -> list[float]:
-    """The mean of `width` neighbours around each value; at the ends of those there are.
+    """The mean of `width` neighbors around each value; at the ends of those there are.
 
     >>> running_mean([0.0, 3.0, 6.0, 0.0])
     [1.5, 3.0, 3.0, 3.0]
@@ -66,7 +66,7 @@ def needed_for_common_best(
 ) -> tuple[float, float]:
     """What two curves need for the highest level both of them reach.
 
-    Neither curve is favoured: each reaches that level by construction, so that over many pairs
+    Neither curve is favored: each reaches that level by construction, so that over many pairs
     of like curves the two numbers differ by chance alone.
 
     >>> needed_for_common_best([1.0, 2.0, 3.0], [0.0, 4.0, 8.0], [0.0, 2.0, 4.0])
