@@ -146,6 +146,20 @@ def test_the_lam_slider_moves_by_keys_and_says_when_it_passes_the_threshold(open
 
 
 @pytest.mark.slow
+def test_lam_is_learnt_shown_and_kept_when_learning_ends(open_page):
+    page = open_page()
+    page.click("#learnLam")
+    for _ in range(5):
+        page.click("#step")
+    learnt = page.evaluate("playground.comparison.implicit.lam")
+    assert learnt != -1
+    page.wait_for(f"Math.abs(document.getElementById('lam').value - {learnt}) < 1e-3")
+    page.click("#learnLam")
+    assert page.evaluate("playground.comparison.implicit.lam") == learnt
+    assert setting(page, "lam") == learnt
+
+
+@pytest.mark.slow
 def test_an_exact_value_can_be_typed(open_page):
     page = open_page()
     page.evaluate(
@@ -263,7 +277,9 @@ def test_the_keyboard_is_enough(open_page):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize(("width", "height"), [(1280, 800), (800, 900), (390, 844), (320, 600)])
+@pytest.mark.parametrize(
+    ("width", "height"), [(1920, 1080), (1280, 800), (800, 900), (390, 844), (320, 600)]
+)
 def test_nothing_is_wider_than_the_window_and_both_planes_are_in_it(open_page, width, height, dark):
     page = open_page("units=8&layers=3", width=width, height=height, dark=dark, phone=width < 700)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
@@ -272,7 +288,8 @@ def test_nothing_is_wider_than_the_window_and_both_planes_are_in_it(open_page, w
     )
     assert boxes[0]["top"] == boxes[1]["top"]  # side by side, on a phone too
     assert boxes[0]["right"] <= boxes[1]["left"]
-    assert boxes[1]["right"] <= width
+    networks = "document.querySelector('.networks').getBoundingClientRect().right"
+    assert boxes[1]["right"] <= page.evaluate(networks) <= width
     assert all(box["bottom"] < height for box in boxes)
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") != dark

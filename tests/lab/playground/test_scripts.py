@@ -49,6 +49,20 @@ def test_at_lam_0_both_networks_are_the_same():
     assert loss == pytest.approx(other_loss, rel=1e-12)
 
 
+def test_a_learnt_lam_survives_a_change_of_the_learning_rate():
+    source = """
+    const settings = { ...defaults(), learnLam: true };
+    const comparison = new Comparison(settings, new Drawing());
+    for (let i = 0; i < 20; i++) comparison.step();
+    const learnt = comparison.implicit.lam;
+    comparison.adjust({ ...settings, rate: 0.1 });
+    const answer = [settings.lam, learnt, comparison.implicit.lam];
+    """
+    start, learnt, kept = run(source)
+    assert learnt != start
+    assert kept == learnt
+
+
 def test_a_learnt_lam_moves_and_stays_below_the_threshold():
     below, above = run(
         TRAIN,

@@ -55,20 +55,19 @@ def _modules(file: Path, known: dict[Path, str]) -> dict[Path, str]:
     stay private to their module: `const $neuron = (() => { ...; return { ImplicitBias }; })();`
     """
     source = file.read_text(encoding="utf-8")
-    imports = [(names, (file.parent / path).resolve()) for names, path in _IMPORT.findall(source)]
-    for _, needed in imports:
+
+    def bind(statement: re.Match[str]) -> str:
+        names, path = statement.groups()
+        needed = (file.parent / path).resolve()
         if needed not in known:
             _modules(needed, known)
-    found = iter(imports)
-    source = _IMPORT.sub(lambda _: "const {} = {};".format(*_bind(*next(found))), source)
+        return f"const {names} = {_name(needed)};"
+
+    source = _IMPORT.sub(bind, source)
     exports = ", ".join(_EXPORT.findall(source))
-    source = _EXPORT.sub(lambda match: match[0].removeprefix("export "), source)
+    source = _EXPORT.sub(lambda statement: statement[0].removeprefix("export "), source)
     known[file] = f"const {_name(file)} = (() => {{\n{source}return {{ {exports} }};\n}})();"
     return known
-
-
-def _bind(names: str, file: Path) -> tuple[str, str]:
-    return names, _name(file)
 
 
 def _name(file: Path) -> str:

@@ -35,17 +35,22 @@ export class Comparison {
     this.adjust(settings);
   }
 
-  /** What may change while training: lam, slope, learning rate. */
-  adjust({ lam, slope, rate, learnLam }) {
+  /** What may change while training. */
+  adjust({ slope, rate, learnLam }) {
     this.rate = rate;
     this.learnLam = learnLam;
-    this.implicit.lam = lam;
     this.implicit.slope = slope;
     this._measure();
   }
 
+  /** Sets lam, also over one that was learnt. */
+  setLam(lam) {
+    this.implicit.lam = lam;
+    this._measure();
+  }
+
   /** Takes up points that were added or erased by hand, and keeps the weights. */
-  redraw() {
+  takePoints() {
     this.training = this.drawing.dataset();
     this._measure();
   }

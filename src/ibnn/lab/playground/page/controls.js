@@ -1,5 +1,6 @@
 // The inputs of the page: each shows one setting and reports when a person changes it.
 
+import { shapes } from "./data/shapes.js";
 import { activations } from "./math/activation.js";
 import { threshold } from "./math/neuron.js";
 import { choices } from "./settings.js";
@@ -28,8 +29,8 @@ const scales = {
   points: same,
 };
 
-const DATA = { arrows: "arrows", moons: "moons", circles: "circles", spirals: "spirals", draw: "draw" };
 const BRUSHES = { 0: "class 0", 1: "class 1", erase: "erase" };
+const DATA = Object.fromEntries([...Object.keys(shapes), "draw"].map((name) => [name, name]));
 
 export class Controls {
   /** `changed(name, value)` is called with what a person chose. */
@@ -56,7 +57,8 @@ export class Controls {
     return value === "erase" ? null : Number(value);
   }
 
-  show(settings) {
+  /** Shows all settings; `lam` is the one in use, which may be learnt. */
+  show(settings, lam) {
     this._data(settings.data);
     for (const [name, scale] of Object.entries(scales)) {
       element(name).value = settings[name];
@@ -69,16 +71,18 @@ export class Controls {
     element("brushes").hidden = !drawing;
     element("points-control").hidden = drawing;
     document.body.classList.toggle("drawing", drawing);
-    this.showLam(settings.lam, settings.slope);
+    this.showLam(lam, settings.slope);
   }
 
-  /** lam, which may be learnt, against its threshold. */
+  /** lam against its threshold. */
   showLam(lam, slope) {
     const limit = threshold(slope);
     const mark = (scales.lam.toPosition(limit) + 100) / 200;
     element("lam-track").style.setProperty("--at", mark);
     element("lam-range").value = scales.lam.toPosition(lam);
-    if (document.activeElement !== element("lam")) element("lam").value = three(lam);
+    const exact = element("lam");
+    // not while a person types
+    if (document.activeElement !== exact) exact.value = Number(lam.toPrecision(4));
     const state = element("lam-state");
     const text = describeLam(lam, limit);
     state.classList.toggle("warning", lam > limit);

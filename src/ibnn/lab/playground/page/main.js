@@ -38,8 +38,11 @@ function change(name, value) {
   if (settings[name] === value) return;
   settings[name] = value;
   if (NEEDS_RESTART.includes(name)) restart();
+  else if (name === "lam") comparison.setLam(value);
   else if (name !== "x" && name !== "y") comparison.adjust(settings);
-  controls.show(settings);
+  // what was learnt stays when learning ends
+  if (name === "learnLam" && !value) settings.lam = comparison.implicit.lam;
+  controls.show(settings, comparison.implicit.lam);
   link.update(settings);
   redraw();
 }
@@ -48,15 +51,13 @@ function open(hash) {
   Object.assign(settings, fromLink(hash));
   drawing.read(settings.drawn);
   restart();
-  controls.show(settings);
-  redraw();
 }
 
 function restart() {
   comparison.restart(settings);
   rest = REST_AT;
   view.rebuild(chooseLayer);
-  controls.showLam(settings.lam, settings.slope);
+  controls.show(settings, settings.lam);
   redraw();
 }
 
@@ -97,13 +98,13 @@ function onFrame() {
   scheduled = false;
   frame++;
   clearTimeout(settleTimer);
+  if (settings.learnLam) controls.showLam(comparison.implicit.lam, settings.slope);
   if (playing) {
     train(began);
     view.drawNetwork(frame % 2, DRAWING_BUDGET);
     if (frame % 4 === 0) view.drawLoss();
     else if (frame % 4 === 2) view.drawSolve();
     if (frame % 8 === 1) view.drawNumbers();
-    if (settings.learnLam) controls.showLam(comparison.implicit.lam, settings.slope);
     redraw();
   } else {
     drawAll(CHANGED_BUDGET);
@@ -130,7 +131,7 @@ function keepTime(milliseconds) {
 
 function pointsChanged() {
   settings.drawn = drawing.toString();
-  comparison.redraw();
+  comparison.takePoints();
   link.update(settings);
   redraw();
 }
@@ -185,7 +186,7 @@ followTheme(element("theme"), () => {
 });
 new ResizeObserver(redraw).observe(document.body);
 
-controls.show(settings);
+controls.show(settings, settings.lam);
 view.rebuild(chooseLayer);
 redraw();
 if (!matchMedia("(prefers-reduced-motion: reduce)").matches) play(true);

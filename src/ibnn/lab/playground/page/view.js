@@ -12,7 +12,8 @@ import { Field } from "./field.js";
 import { lookInto } from "./probe.js";
 
 const element = (id) => document.getElementById(id);
-const percent = (fraction) => (Number.isNaN(fraction) ? "no points" : `${(100 * fraction).toFixed(1)} %`);
+const percent = (fraction) =>
+  Number.isNaN(fraction) ? "no points" : `${(100 * fraction).toFixed(1)} %`;
 const SIDES = ["standard", "implicit"];
 
 export class View {
@@ -92,10 +93,12 @@ export class View {
 function describe({ energies, residual, values, lam, slope }, { x, y }, another) {
   const steps = energies.length - 1;
   const [least, most] = [values[0], values[values.length - 1]].map(shortNumber);
+  const place = `(${shortNumber(x)}, ${shortNumber(y)})`;
+  const counted = `${steps} step${steps > 1 ? "s" : ""}`;
   return {
-    map: `Units at the chosen point (${shortNumber(x)}, ${shortNumber(y)}). Dashed: standard.${another}`,
+    map: `Units at the chosen point ${place}. Dashed: standard.${another}`,
     energy: steps
-      ? `Above its minimum, from z = y: ${steps} step${steps > 1 ? "s" : ""}, residual ${shortNumber(residual)}.`
+      ? `Above its minimum, from z = y: ${counted}, residual ${shortNumber(residual)}.`
       : "Nothing to solve here: z = y already.",
     eigenvalues:
       `From ${least} to ${most}; band: what λ and p allow. ` +

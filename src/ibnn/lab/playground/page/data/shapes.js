@@ -16,7 +16,7 @@ export const arrowOutlines = [
   arrow(-0.72, -0.04, 0.6, 0.12, 0.54),
 ];
 
-/** Whether a point lies in a polygon: a ray to the right crosses its edges an odd number of times. */
+/** Whether a point lies in a polygon: a ray to the right crosses an odd number of its edges. */
 function inside(x, y, corners) {
   let odd = false;
   corners.forEach(([x0, y0], i) => {

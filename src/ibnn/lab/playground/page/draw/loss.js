@@ -2,7 +2,8 @@
 
 import { drawAxes } from "./axes.js";
 
-const TICKS = [1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-4, 1e-5];
+const FEW = [1, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 1e-4, 1e-5];
+const MANY = [1, 0.7, 0.5, 0.4, 0.3, 0.2, 0.15, 0.1]; // for less than a decade
 
 export function drawLoss(canvas, history, colors) {
   const { standard, implicit, length, stride, steps } = history;
@@ -14,12 +15,13 @@ export function drawLoss(canvas, history, colors) {
   }
   low = Math.max(low, 1e-5);
   const last = Math.max(100, steps);
+  const ticks = (high / low < 10 ? MANY : FEW).filter((t) => t >= low / 1.2 && t <= high * 1.1);
   const plot = drawAxes(canvas, colors, {
     x: { from: 0, to: last, ticks: [[0, "0"], [last, last.toLocaleString("en")]], name: "step" },
     y: {
       from: Math.log(low / 1.2),
       to: Math.log(high * 1.1),
-      ticks: TICKS.filter((t) => t >= low / 1.2 && t <= high * 1.1).map((t) => [Math.log(t), t]),
+      ticks: ticks.map((t) => [Math.log(t), t]),
       name: "",
     },
   });
