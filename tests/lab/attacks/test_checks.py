@@ -10,7 +10,7 @@ import ibnn
 from ibnn.lab.attacks import PGD, Attacked
 from ibnn.lab.attacks.checks import CHECKS, Check, Subject, forward, gradients, strength
 from ibnn.lab.attacks.frozen import frozen
-from ibnn.lab.attacks.share import tail, weaker, wilson
+from ibnn.lab.stats.proportion import tail, weaker, wilson
 from tests.lab.attacks.digits import BIAS, EPS, images, trained
 
 

@@ -51,5 +51,5 @@ def test_search_finds_more_the_longer_it_looks_and_nothing_that_is_not_there(nor
 
 @pytest.mark.parametrize("share", [0.0, 1.5])
 def test_a_wrong_share_is_named(share):
-    with pytest.raises(ValueError, match=f"share is {share}, expected above 0 and at most 1"):
-        RandomSearch(0.1, share=share)
+    with pytest.raises(ValueError, match=f"fraction is {share}, expected above 0 and at most 1"):
+        RandomSearch(0.1, fraction=share)

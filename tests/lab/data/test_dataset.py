@@ -113,11 +113,11 @@ def test_first_takes_slices(ds):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda ds: ds.subset(0.0, 0), r"share=0.0, expected a number in \(0, 1\]"),
-        (lambda ds: ds.subset(1.5, 0), r"share=1.5, expected a number in \(0, 1\]"),
-        (lambda ds: ds.with_label_noise(-0.1, 0), r"share=-0.1, expected a number in \[0, 1\]"),
-        (lambda ds: ds.with_label_noise(float("nan"), 0), r"share=nan"),
-        (lambda ds: ds.hold_out(1.0, 0), r"share=1.0, expected a number in \(0, 1\)"),
+        (lambda ds: ds.subset(0.0, 0), r"fraction=0.0, expected a number in \(0, 1\]"),
+        (lambda ds: ds.subset(1.5, 0), r"fraction=1.5, expected a number in \(0, 1\]"),
+        (lambda ds: ds.with_label_noise(-0.1, 0), r"fraction=-0.1, expected a number in \[0, 1\]"),
+        (lambda ds: ds.with_label_noise(float("nan"), 0), r"fraction=nan"),
+        (lambda ds: ds.hold_out(1.0, 0), r"fraction=1.0, expected a number in \(0, 1\)"),
         (lambda ds: ds.hold_out(0.9999, 0), "holds out all 400"),
         (lambda ds: ds.first(0, 1), "n_train=0, expected at least 1"),
     ],

@@ -15,8 +15,8 @@ from ibnn.lab.attacks.losses import Loss, climb, cross_entropy, dlr, targeted_dl
 from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_one_of
 from ibnn.lab.training.ball import per_row, project, random_point, steepest
 
-MOMENTUM = 0.75  # share of the new step; the rest repeats the last one
-RHO = 0.75  # share of steps that must raise the loss for a step length to be kept
+MOMENTUM = 0.75  # fraction of the new step; the rest repeats the last one
+RHO = 0.75  # fraction of steps that must raise the loss for a step length to be kept
 
 
 def checkpoints(steps: int) -> list[int]:
@@ -27,7 +27,7 @@ def checkpoints(steps: int) -> list[int]:
     >>> checkpoints(100)
     [22, 41, 57, 70, 80, 87, 93, 99]
     """
-    gap, shrink, least = (max(int(share * steps), 1) for share in (0.22, 0.03, 0.06))
+    gap, shrink, least = (max(int(fraction * steps), 1) for fraction in (0.22, 0.03, 0.06))
     places, at = [], 0
     while at + gap <= steps:
         at += gap

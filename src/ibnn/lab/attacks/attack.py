@@ -37,7 +37,7 @@ class Attacked:
 class Attack(ABC):
     """An attack with its settings; call it on a model, images in [0, 1] and labels.
 
-    The model takes images (normalisation is its own business) and gives one logit per class.
+    The model takes images (normalization is its own business) and gives one logit per class.
     Subclasses say how a batch of correctly classified images is attacked, in `_attack`; what is
     common to all happens here. Each batch gets random numbers of its own, drawn from a seed that
     depends on the generator and the batch's place only: more steps or restarts do not shift the

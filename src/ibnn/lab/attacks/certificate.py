@@ -30,7 +30,7 @@ class Certificate:
     lipschitz: float
 
     def accuracy(self, eps: float) -> float:
-        """The share of images that are right and stay so within eps, whatever the attack."""
+        """The fraction of images that are right and stay so within eps, whatever the attack."""
         return float((self.radius > eps).double().mean()) if len(self.radius) else math.nan
 
 

@@ -1,4 +1,4 @@
-"""A model under many attacks: accuracy left by each, by all of them, and whether to believe it."""
+"""A model under many attacks: robust accuracy by each and by all, and whether to believe it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from ibnn.lab.attacks.evaluation import Certified, Evaluation, Row
 from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.attacks.lipschitz import UnknownLayerError
 from ibnn.lab.attacks.settings import need_ball, need_eps
-from ibnn.lab.attacks.share import wilson
 from ibnn.lab.attacks.suites import suite
 from ibnn.lab.attacks.transfer import Transfer
 from ibnn.lab.models import implicit_layers
+from ibnn.lab.stats.proportion import wilson
 from ibnn.lab.training.ball import Norm
 
 Progress = Callable[[str, int, int], None]
@@ -174,7 +174,7 @@ def _certified(
         certificate = certify(model, x, y, norm, batch_size=batch_size)
     except UnknownLayerError as error:
         return Certified(reason=str(error))
-    radii = [eps * share for share in (0.0, 0.01, 0.1, *CURVE[1:])]
+    radii = [eps * fraction for fraction in (0.0, 0.01, 0.1, *CURVE[1:])]
     pairs = tuple((radius, certificate.accuracy(radius)) for radius in radii)
     finite = certificate.lipschitz < float("inf")
     return Certified(certificate.lipschitz if finite else None, pairs)

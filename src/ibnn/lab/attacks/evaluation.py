@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ibnn.lab.attacks.checks.check import Check, percent
-from ibnn.lab.attacks.share import wilson
+from ibnn.lab.stats.proportion import wilson
 
 VERSION = 1
 
@@ -114,7 +114,7 @@ class Evaluation:
         if self.certified.reason:
             return [f"certified accuracy: not applicable, {self.certified.reason}"]
         pairs = ", ".join(
-            f"{percent(share)} at {eps:.3g}" for eps, share in self.certified.accuracy
+            f"{percent(fraction)} at {eps:.3g}" for eps, fraction in self.certified.accuracy
         )
         return [f"certified accuracy: {pairs} (no attack in {self.norm} can do better)"]
 
@@ -123,8 +123,8 @@ def _table(evaluation: Evaluation) -> list[str]:
     clean = sum(digit == "1" for digit in evaluation.right)
     robust = round(evaluation.robust_accuracy * evaluation.images)
     lines = [
-        ("attack", "accuracy left", "95 % interval", "distance", "queries", "seconds"),
-        ("none", *_share(clean, evaluation.images), "", "", ""),
+        ("attack", "robust accuracy", "95 % interval", "distance", "queries", "seconds"),
+        ("none", *_fraction(clean, evaluation.images), "", "", ""),
     ]
     for row in evaluation.rows:
         low, high = (100 * value for value in row.interval)
@@ -138,7 +138,7 @@ def _table(evaluation: Evaluation) -> list[str]:
                 f"{row.seconds:.1f}",
             )
         )
-    lines.append(("all in the ball", *_share(robust, evaluation.images), "", "", ""))
+    lines.append(("all in the ball", *_fraction(robust, evaluation.images), "", "", ""))
     widths = [max(len(line[column]) for line in lines) for column in range(6)]
     return [
         "  ".join(
@@ -149,6 +149,6 @@ def _table(evaluation: Evaluation) -> list[str]:
     ]
 
 
-def _share(hits: int, count: int) -> tuple[str, str]:
+def _fraction(hits: int, count: int) -> tuple[str, str]:
     low, high = (100 * value for value in wilson(hits, count))
     return percent(hits / count), f"{low:.1f} to {high:.1f}"

@@ -24,7 +24,7 @@ def save(evaluation: Evaluation, folder: str | os.PathLike[str]) -> list[Path]:
 
 
 def draw(evaluation: Evaluation) -> Figure:
-    """Left: accuracy left by each attack. Right: accuracy under PGD and certified, against eps."""
+    """Left: robust accuracy by attack. Right: accuracy under PGD and certified, against eps."""
     height = 1.6 + 0.26 * (len(evaluation.rows) + 2)
     figure, (bars, curve) = style.figure(2, width=9.6, height=max(3.4, height))
     neuron = "implicit" if evaluation.implicit else "standard"
@@ -35,36 +35,38 @@ def draw(evaluation: Evaluation) -> Figure:
     return figure
 
 
-def _colour(evaluation: Evaluation) -> str:
+def _color(evaluation: Evaluation) -> str:
     return style.IMPLICIT if evaluation.implicit else style.STANDARD
 
 
 def _bars(axes: Axes, evaluation: Evaluation) -> None:
-    colour = _colour(evaluation)
+    color = _color(evaluation)
     names = ["none (clean)", *(row.name for row in evaluation.rows), "all in the ball"]
-    shares = [evaluation.clean_accuracy, *(row.robust_accuracy for row in evaluation.rows)]
-    shares.append(evaluation.robust_accuracy)
+    fractions = [evaluation.clean_accuracy, *(row.robust_accuracy for row in evaluation.rows)]
+    fractions.append(evaluation.robust_accuracy)
     # white box solid, black box pale: what a defender who hides gradients would like to show
     strength = [0.25, *(1.0 if row.uses_gradients else 0.5 for row in evaluation.rows), 1.0]
-    for place, (share, alpha) in enumerate(zip(shares, strength, strict=True)):
-        axes.barh(place, 100 * share, color=colour, alpha=alpha, height=0.7)
+    for place, (fraction, alpha) in enumerate(zip(fractions, strength, strict=True)):
+        axes.barh(place, 100 * fraction, color=color, alpha=alpha, height=0.7)
     for place, row in enumerate(evaluation.rows, start=1):
         axes.plot([100 * end for end in row.interval], [place, place], color=style.INK, lw=1.0)
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.grid(False, axis="y")
     axes.set_xlim(0, 100)
-    axes.set_xlabel(f"accuracy left, % (eps {evaluation.eps:g}; solid: with gradients)")
+    axes.set_xlabel(f"robust accuracy, % (eps {evaluation.eps:g}; solid: with gradients)")
 
 
 def _curve(axes: Axes, evaluation: Evaluation) -> None:
-    colour = _colour(evaluation)
+    color = _color(evaluation)
     for check in evaluation.checks:
         if check.name == "accuracy falls with eps":
-            points = [(float(eps), 100 * share) for eps, share in check.numbers["accuracy"].items()]
-            axes.plot(*zip(*points, strict=True), color=colour, marker="o", ms=4, label="PGD")
+            points = [
+                (float(eps), 100 * fraction) for eps, fraction in check.numbers["accuracy"].items()
+            ]
+            axes.plot(*zip(*points, strict=True), color=color, marker="o", ms=4, label="PGD")
     if evaluation.certified.accuracy:
-        points = [(eps, 100 * share) for eps, share in evaluation.certified.accuracy]
+        points = [(eps, 100 * fraction) for eps, fraction in evaluation.certified.accuracy]
         axes.plot(*zip(*points, strict=True), color=style.QUIET, ls="--", label="certified")
     at = (evaluation.eps, 100 * evaluation.robust_accuracy)
     axes.plot(*at, color=style.OTHER, marker="D", ls="none", label="all attacks in the ball")

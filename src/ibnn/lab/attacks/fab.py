@@ -16,7 +16,7 @@ from ibnn.lab.training.ball import distance, per_row, random_point
 
 ALPHA = 0.1  # the most weight the original image gets in a step
 ETA = 1.05  # how far beyond the hyperplane
-BETA = 0.9  # share of the perturbation kept after the boundary was crossed
+BETA = 0.9  # fraction of the perturbation kept after the boundary was crossed
 HALVINGS = 10  # of the last segment, from the image to the best point found
 
 
@@ -24,7 +24,7 @@ HALVINGS = 10  # of the last segment, from the image to the best point found
 class FAB(Attack):
     """Fast adaptive boundary attack, untargeted: no radius, it looks for the smallest one.
 
-    Each step linearises every class's lead over the true one, takes the nearest of those
+    Each step linearizes every class's lead over the true one, takes the nearest of those
     hyperplanes, and goes to a mixture of the nearest points to it from the iterate and from the
     original image. Unlike FMN it has no step length to tune, and on a linear model its first step
     is exact; unlike DeepFool it keeps pulling back to the original. A bisection ends it.
@@ -91,7 +91,7 @@ class FAB(Attack):
 
 
 def _nearest(model: nn.Module, images: Tensor, y: Tensor, dual: str) -> tuple[Tensor, Tensor]:
-    """The lead of the other class whose linearised boundary is nearest, and its gradient."""
+    """The lead of the other class whose linearized boundary is nearest, and its gradient."""
     with torch.enable_grad():
         leaf = images.detach().requires_grad_()
         logits = model(leaf)

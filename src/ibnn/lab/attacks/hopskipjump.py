@@ -80,18 +80,18 @@ class HopSkipJump(Attack):
         away = distance(self.norm, wrong - x)
         low, high, best = torch.zeros_like(away), torch.ones_like(away), wrong
         for _ in range(HALVINGS):
-            share = (low + high) / 2
-            tried = self._between(x, wrong, away, share)
+            fraction = (low + high) / 2
+            tried = self._between(x, wrong, away, fraction)
             crossed = model(tried).argmax(1) != y
             best = torch.where(per_row(crossed, x), tried, best)
-            high, low = torch.where(crossed, share, high), torch.where(crossed, low, share)
+            high, low = torch.where(crossed, fraction, high), torch.where(crossed, low, fraction)
         return best
 
-    def _between(self, x: Tensor, wrong: Tensor, away: Tensor, share: Tensor) -> Tensor:
+    def _between(self, x: Tensor, wrong: Tensor, away: Tensor, fraction: Tensor) -> Tensor:
         if self.norm == "l2":
-            return x + per_row(share, x) * (wrong - x)
+            return x + per_row(fraction, x) * (wrong - x)
         # In l_inf a point is nearer when its largest changes are cut, not when all shrink.
-        radius = per_row(share * away, x)
+        radius = per_row(fraction * away, x)
         return wrong.clamp(x - radius, x + radius)
 
     def _normal(

@@ -5,10 +5,10 @@ radius through an affine map, an elementwise 1-Lipschitz function keeps it. For 
 in l_2, `gain` bounds the l_2 norm of the change of all units: a product of operator norms.
 
 The implicit bias z(y) has `dy = J dz` with J the mean of I - lam p L along the way, L a graph
-Laplacian with eigenvalues in [0, mu]. Below, share = lam p mu = lam / T, T the threshold.
+Laplacian with eigenvalues in [0, mu]. Below, fraction = lam p mu = lam / T, T the threshold.
 - lam <= 0: J is an M-matrix with unit row sums, so `J^-1` averages: 1-Lipschitz in every norm.
-- 0 < lam < T: |J^-1| <= 1 / (1 - share) in l_2, and, degrees being at most mu, by diagonal
-  dominance <= 1 / (1 - 2 share) in l_inf; the l_2 bound of a row bounds its largest unit too.
+- 0 < lam < T: |J^-1| <= 1 / (1 - fraction) in l_2, and, degrees being at most mu, by diagonal
+  dominance <= 1 / (1 - 2 fraction) in l_inf; the l_2 bound of a row bounds its largest unit too.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _through_bias(layer: ImplicitLayer, radius: Tensor, gain: float) -> tuple[Te
     )
     dims = layer.coupling.dims
     per_row = constants.reshape(*lam.shape, *[1] * len(dims)) if lam.ndim else constants[0]
-    dominance = 2 / per_row - 1  # 1 - 2 share, as per_row is 1 / (1 - share)
+    dominance = 2 / per_row - 1  # 1 - 2 fraction, as per_row is 1 / (1 - fraction)
     in_linf = torch.where(dominance > 0, 1 / dominance.clamp(min=0), math.inf)
     by_unit = in_linf * radius.amax(dims, keepdim=True)
     by_row = per_row * torch.linalg.vector_norm(radius, dim=dims, keepdim=True)

@@ -49,21 +49,21 @@ class Noise(Attack):
 
 @dataclass(frozen=True)
 class RandomSearch(Attack):
-    """Changes a random share of the pixels of the best point so far, keeps what lowers the margin.
+    """Changes a fraction of the pixels of the best point so far, keeps what lowers the margin.
 
     In l_inf the pixels get a random corner of the ball, in l_2 a step in a random direction.
     """
 
     eps: float
     queries: int = 200
-    share: float = 0.1
+    fraction: float = 0.1
 
     def __post_init__(self) -> None:
         need_ball(self.norm)
         need_eps(self.eps)
         need_count("queries", self.queries)
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is {self.share}, expected above 0 and at most 1")
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction is {self.fraction}, expected above 0 and at most 1")
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class RandomSearch(Attack):
     ) -> Attacked:
         best = Best(x)
         for query in range(self.queries):
-            at = uniform(x, generator) < (self.share if query else 1.0)
+            at = uniform(x, generator) < (self.fraction if query else 1.0)
             images = torch.where(at, self._drawn(x, best.images, generator), best.images)
             _offer(model, project(self.norm, x, images, self.eps), y, best)
         return best.result(self.norm)

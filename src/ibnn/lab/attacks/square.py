@@ -14,7 +14,7 @@ from ibnn.lab.attacks.losses import margin, measure
 from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_pictures
 from ibnn.lab.training.ball import distance, per_row, project, steepest
 
-# The share of pixels in a square is halved after these many of 10,000 queries.
+# The fraction of pixels in a square is halved after these many of 10,000 queries.
 HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
 
@@ -27,19 +27,19 @@ class Square(Attack):
 
     Args:
         queries: the most forward passes for one image.
-        share: of the pixels in the first squares.
+        fraction: of the pixels in the first squares.
     """
 
     eps: float
     queries: int = 1000
-    share: float = 0.8
+    fraction: float = 0.8
 
     def __post_init__(self) -> None:
         need_ball(self.norm)
         need_eps(self.eps)
         need_count("queries", self.queries)
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share is {self.share}, expected above 0 and at most 1")
+        if not 0 < self.fraction <= 1:
+            raise ValueError(f"fraction is {self.fraction}, expected above 0 and at most 1")
 
     @property
     def name(self) -> str:
@@ -69,9 +69,9 @@ class Square(Attack):
     def _side(self, query: int, x: Tensor) -> int:
         """Squares shrink as the search goes on, on the authors' schedule squeezed to our budget."""
         done = query / self.queries * 10_000
-        share = self.share / 2 ** sum(done > after for after in HALVED_AFTER)
+        fraction = self.fraction / 2 ** sum(done > after for after in HALVED_AFTER)
         height, width = x.shape[2:]
-        return max(1, min(round(math.sqrt(share * height * width)), height, width))
+        return max(1, min(round(math.sqrt(fraction * height * width)), height, width))
 
 
 def _linf(

@@ -66,40 +66,42 @@ class Dataset:
         names = ("x_train", "y_train", "x_test", "y_test")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
-    def subset(self, share: float, seed: int) -> Dataset:
-        """The given share of every class of the training data, at least one example of each.
+    def subset(self, fraction: float, seed: int) -> Dataset:
+        """The given fraction of every class of the training data, at least one example of each.
 
-        For one seed smaller shares lie inside larger ones.
+        For one seed smaller fractions lie inside larger ones.
         """
-        _check_share(share)
-        keep, _ = self._cut(share, "subset", seed)
+        _check_fraction(fraction)
+        keep, _ = self._cut(fraction, "subset", seed)
         return self._training(keep)
 
-    def hold_out(self, share: float, seed: int) -> tuple[Dataset, Dataset]:
-        """Splits the training data into (rest, held), each class by the same share.
+    def hold_out(self, fraction: float, seed: int) -> tuple[Dataset, Dataset]:
+        """Splits the training data into (rest, held), each class by the same fraction.
 
         For picking hyper-parameters: both results carry the held-out examples as their `x_test`,
         so training on `rest` and validating as usual never touches the real test split.
         """
-        _check_share(share, one=False)
-        held, rest = self._cut(share, "hold out", seed)
+        _check_fraction(fraction, one=False)
+        held, rest = self._cut(fraction, "hold out", seed)
         if not rest.size:
-            raise ValueError(f"share={share} holds out all {len(self.y_train)} training examples")
+            raise ValueError(
+                f"fraction={fraction} holds out all {len(self.y_train)} training examples"
+            )
         held_out = self._training(held)
         tested = {"x_test": held_out.x_train, "y_test": held_out.y_train}
         return replace(self._training(rest), **tested), replace(held_out, **tested)
 
-    def with_label_noise(self, share: float, seed: int) -> Dataset:
-        """Exactly round(share * N) training labels replaced by a wrong one, uniformly drawn.
+    def with_label_noise(self, fraction: float, seed: int) -> Dataset:
+        """Exactly round(fraction * N) training labels replaced by a wrong one, uniformly drawn.
 
-        For one seed the labels wrong at a smaller share are wrong, in the same way, at a larger.
+        For one seed the labels wrong at a smaller fraction are wrong, in the same way, at a larger.
         """
-        _check_share(share, zero=True)
+        _check_fraction(fraction, zero=True)
         if self.classes < 2:
             raise ValueError(f"classes={self.classes}: no wrong label to replace a right one by")
         count = len(self.y_train)
         random = random_state("label noise", seed)
-        chosen = torch.from_numpy(random.permutation(count)[: _round(share * count)])
+        chosen = torch.from_numpy(random.permutation(count)[: _round(fraction * count)])
         shift = torch.from_numpy(random.randint(1, self.classes, size=count))
         y = self.y_train.clone()
         y[chosen] = (y[chosen] + shift[chosen]) % self.classes
@@ -118,15 +120,15 @@ class Dataset:
             y_test=self.y_test[:n_test],
         )
 
-    def _cut(self, share: float, purpose: str, seed: int) -> tuple[NDArray, NDArray]:
-        """Indices in and out of a stratified share, both in the original order."""
+    def _cut(self, fraction: float, purpose: str, seed: int) -> tuple[NDArray, NDArray]:
+        """Indices in and out of a stratified fraction, both in the original order."""
         random = random_state(purpose, seed)
         labels = self.y_train.numpy()
         inside = np.zeros(len(labels), dtype=bool)
         for label in range(self.classes):
             members = random.permutation(np.flatnonzero(labels == label))
             if members.size:
-                inside[members[: max(1, _round(share * members.size))]] = True
+                inside[members[: max(1, _round(fraction * members.size))]] = True
         return np.flatnonzero(inside), np.flatnonzero(~inside)
 
     def _training(self, indices: NDArray) -> Dataset:
@@ -139,7 +141,10 @@ def _round(value: float) -> int:
     return math.floor(value + 0.5)
 
 
-def _check_share(share: float, *, zero: bool = False, one: bool = True) -> None:
-    if not ((share > 0.0 or (zero and share == 0.0)) and (share < 1.0 or (one and share == 1.0))):
+def _check_fraction(fraction: float, *, zero: bool = False, one: bool = True) -> None:
+    if not (
+        (fraction > 0.0 or (zero and fraction == 0.0))
+        and (fraction < 1.0 or (one and fraction == 1.0))
+    ):
         interval = f"{'[' if zero else '('}0, 1{']' if one else ')'}"
-        raise ValueError(f"share={share}, expected a number in {interval}")
+        raise ValueError(f"fraction={fraction}, expected a number in {interval}")

@@ -165,27 +165,13 @@ def alone(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def _bar(remote: Remote) -> Iterator[Report]:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from ibnn.lab.progress import Steps
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(remote.name, total=remote.size)
+    with Steps() as steps:
+        steps.begin(remote.name)
 
         def report(done: int, total: int | None) -> None:
-            progress.update(task, completed=done, total=total or remote.size)
+            whole = total or remote.size
+            steps(done, whole, f"{remote.name}, {done / 1e6:.1f} of {whole / 1e6:.1f} MB")
 
         yield report

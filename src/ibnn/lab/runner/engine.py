@@ -55,7 +55,7 @@ class EngineOptions:
         return {
             "OMP_NUM_THREADS": str(self.threads),
             "MKL_NUM_THREADS": str(self.threads),
-            "OMP_WAIT_POLICY": "PASSIVE",  # waiting threads must not take cores from neighbours
+            "OMP_WAIT_POLICY": "PASSIVE",  # waiting threads must not take cores from neighbors
         }
 
 

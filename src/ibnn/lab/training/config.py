@@ -46,8 +46,8 @@ class RunConfig:
     dataset: str  # a name, or the path of a file; of a file only `data_checksum` counts
     data_checksum: str | None = None  # of that file's contents, see `with_checksum`
     share: float = 1.0  # of the training data, stratified by class
-    label_noise: float = 0.0  # share of training labels replaced by a wrong one
-    hold_out: float = 0.0  # share of the training data to validate on, in place of the test split
+    label_noise: float = 0.0  # fraction of training labels replaced by a wrong one
+    hold_out: float = 0.0  # fraction of the training data to validate on, for the test split
     n_train: int | None = None  # only the first images of each split
     n_test: int | None = None
     data_seed: int | None = None  # of subset and label noise; `seed` when absent

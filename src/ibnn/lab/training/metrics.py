@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Metrics:
-    """The state of a training after an epoch. Accuracies and shares are between 0 and 1."""
+    """The state of a training after an epoch. Accuracies and fractions are between 0 and 1."""
 
     stage: str  # "warm-up" or "training"
     epoch: int  # of the stage, from 1
@@ -24,7 +24,7 @@ class Metrics:
     slope: list[float]
     steps: float | None  # of the solver: the most any validation batch needed
     residual: float | None  # worst over the validation
-    converged: float | None  # share of rows
+    converged: float | None  # fraction of rows
     seconds: float  # since the line before, validation included
     images_per_second: float  # while training
 

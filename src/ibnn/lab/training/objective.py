@@ -1,4 +1,4 @@
-"""What is minimised and what is counted: cross-entropy and right answers, for both heads."""
+"""What is minimized and what is counted: cross-entropy and right answers, for both heads."""
 
 from __future__ import annotations
 

@@ -93,5 +93,5 @@ class Subject:
         return self.variant(**settings).double()
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def percent(fraction: float) -> str:
+    return f"{100 * fraction:.1f} %"

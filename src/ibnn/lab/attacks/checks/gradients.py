@@ -10,17 +10,17 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.checks.check import Check, Subject, percent
 from ibnn.lab.attacks.losses import LOSSES, Loss
-from ibnn.lab.attacks.share import LEVEL, tail
+from ibnn.lab.stats.proportion import LEVEL, tail
 
-BLIND = 0.01  # share of images whose gradient may vanish
+BLIND = 0.01  # fraction of images whose gradient may vanish
 IMAGES, DIRECTIONS = 8, 3
 STEP = 1e-5  # of the difference: the error of a float64 solve, 1e-12, becomes 1e-7
 AGREE = 1e-3  # of the gradient's length
-KINKS = 0.1  # share of differences that may straddle the kink of a ReLU
+KINKS = 0.1  # fraction of differences that may straddle the kink of a ReLU
 
 
 def present(subject: Subject) -> Check:
-    """Share of images whose gradient is zero, or not a number."""
+    """Fraction of images whose gradient is zero, or not a number."""
     numbers: dict[str, float] = {"images": len(subject.few_x)}
     passed, told = True, []
     for name in ("ce", "margin"):

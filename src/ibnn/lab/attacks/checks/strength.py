@@ -1,7 +1,7 @@
 """Checks that compare attacks: a larger budget or more knowledge must not help the defender.
 
 Two finite attacks may differ by a few images in either direction; an order is violated only where
-the sign test says so (`share.weaker`).
+the sign test says so (`stats.proportion.weaker`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import ibnn
 from ibnn.lab.attacks.checks.check import Check, Subject, percent
 from ibnn.lab.attacks.noise import Noise, RandomSearch
 from ibnn.lab.attacks.pgd import PGD, fgsm
-from ibnn.lab.attacks.share import LEVEL, tail, weaker
 from ibnn.lab.attacks.square import Square
 from ibnn.lab.attacks.transfer import Transfer
+from ibnn.lab.stats.proportion import LEVEL, tail, weaker
 
 CURVE = (0.0, 0.25, 0.5, 1.0, 2.0)  # radii, as multiples of eps
 ADAPTIVE = 50  # images for gradients taken otherwise: unrolling is slow
-MISSED = 0.01  # share of images an unbounded attack may fail to break
+MISSED = 0.01  # fraction of images an unbounded attack may fail to break
 
 
 def falls_with_eps(subject: Subject) -> Check:
     """PGD at growing radii."""
-    radii = [share * subject.eps for share in CURVE]
+    radii = [fraction * subject.eps for fraction in CURVE]
     broken = {f"{eps:.4g}": subject.broken(PGD(eps, norm=subject.norm)) for eps in radii}
     return _ordered("accuracy falls with eps", subject, broken, "eps")
 

@@ -1,4 +1,4 @@
-"""Shares of images: their intervals, and when one attack is weaker than another beyond chance."""
+"""Proportions of images: their intervals, and when one is lower than another beyond chance."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Z = 1.959964  # 95 % of a normal distribution lie within so many standard deviat
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of a share (Wilson 1927): honest also at 0 and 1, and for few images.
+    """The 95 % interval of a fraction (Wilson 1927): honest also at 0 and 1, and for few images.
 
     >>> low, high = wilson(0, 100)
     >>> round(low, 3), round(high, 3)
@@ -20,10 +20,10 @@ def wilson(hits: int, count: int) -> tuple[float, float]:
     """
     if not count:
         return 0.0, 1.0
-    share, spread = hits / count, Z * Z / count
-    centre = (share + spread / 2) / (1 + spread)
-    half = Z * math.sqrt(share * (1 - share) / count + spread / (4 * count)) / (1 + spread)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    fraction, spread = hits / count, Z * Z / count
+    center = (fraction + spread / 2) / (1 + spread)
+    half = Z * math.sqrt(fraction * (1 - fraction) / count + spread / (4 * count)) / (1 + spread)
+    return max(0.0, center - half), min(1.0, center + half)
 
 
 def tail(hits: int, count: int, chance: float) -> float:
