@@ -4,6 +4,7 @@
 #   make test        the test suite (minutes);  make test-slow: the long tests on top
 #   make lint        ruff, pyright, and that imports go one way
 #   make bench       the benchmarks
+#   make docs        the documentation site into build/site; warnings are errors
 #   make wheel       sdist and wheel into dist/, checked in an empty environment without a compiler
 #   make clean       removes whatever make made
 #
@@ -28,7 +29,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TEST_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-slow asan lint bench wheel clean
+.PHONY: demo test test-slow asan lint bench docs wheel clean
 .NOTPARALLEL:
 
 demo: $(VENV)/installed-lab
@@ -60,6 +61,9 @@ lint: $(VENV)/installed-dev
 
 bench: $(VENV)/installed-lab
 	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/installed-dev $(VENV)/installed-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # the wheel is compiled here, so its name says which C library it needs (auditwheel)
 wheel: $(VENV)/installed-dev

@@ -54,8 +54,8 @@ def implicit_bias(
             used; above the threshold it decides which solution is found.
         engine: "native" or "portable" to demand one (see `ibnn.engines`); default: the fastest
             that serves.
-        atol, rtol: error allowed in z, absolute and relative to |y| (default: a few roundings
-            of the dtype).
+        atol: absolute error allowed in z (default: a few roundings of the dtype).
+        rtol: error allowed in z relative to |y| (default: likewise).
         max_steps: steps of the solver at most (default: its own). Fewer than Newton's own 60 are
             counted by the solver itself, so that no engine takes its place.
         on_failure: rows that did not converge "raise" a `ConvergenceError`, "warn" (default) or

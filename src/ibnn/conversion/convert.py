@@ -64,8 +64,18 @@ def convert(
         coupling: a name is for convolutions, linear layers stay with `Uniform(-1)`; an object is
             copied for every layer.
         learn_lam: whether lam becomes a parameter; it stays as given by default.
-        slope, sigma, learn_slope, bounded, solver, adjoint, engine, atol, rtol, max_steps,
-            on_failure: those of `ibnn.ImplicitBias`.
+        slope: steepness p of sigma, of every layer.
+        sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
+        learn_slope: whether slope is a parameter.
+        bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
+        solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
+            solver object.
+        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        atol: absolute error allowed in z.
+        rtol: error allowed in z relative to |y|.
+        max_steps: steps of the solver at most.
+        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
 
     Parameters with their names, ties and flags, buffers, hooks, modes and parametrizations are
     kept; a forward hook of a converted layer sees z. Encoder layers of torch lose their fused

@@ -36,8 +36,16 @@ class ImplicitBias(ImplicitLayer):
         bounded: limits of a learnt lam. True: it acts as at most 0.95 of the threshold of
             uniqueness; (low, high): also within these, e.g. (-1, 0) keeps it negative;
             False: none.
-        solver, adjoint, engine, atol, rtol, max_steps, on_failure: those of `ibnn.implicit_bias`.
-        device, dtype: of lam and slope.
+        solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
+            solver object.
+        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        atol: absolute error allowed in z.
+        rtol: error allowed in z relative to |y|.
+        max_steps: steps of the solver at most.
+        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
+        device: of lam and slope.
+        dtype: of lam and slope.
     """
 
     def __init__(
@@ -96,11 +104,26 @@ class Linear(ImplicitLayer, nn.Linear):
     Linear(in_features=4, out_features=3, bias=True, lam=-0.1 (learnt), slope=10, ...)
 
     Args:
-        in_features, out_features, bias, device, dtype: those of `torch.nn.Linear`.
+        in_features: as in `torch.nn.Linear`.
+        out_features: as in `torch.nn.Linear`; the units that listen to each other.
+        bias: as in `torch.nn.Linear`.
+        device: of all parameters.
+        dtype: of all parameters.
         lam: strength of the coupling, where it starts if it is learnt.
         slope: steepness p of sigma.
-        coupling, sigma, learn_lam, learn_slope, bounded: those of `ibnn.ImplicitBias`.
-        solver, adjoint, engine, atol, rtol, max_steps, on_failure: those of `ibnn.implicit_bias`.
+        coupling: who listens to whom (default `ibnn.Uniform(-1)`).
+        sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
+        learn_lam: whether lam is a parameter.
+        learn_slope: whether slope is a parameter.
+        bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
+        solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
+            solver object.
+        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        atol: absolute error allowed in z.
+        rtol: error allowed in z relative to |y|.
+        max_steps: steps of the solver at most.
+        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
     """
 
     def __init__(
@@ -246,14 +269,34 @@ class Conv2d(_Conv, nn.Conv2d):
     torch.Size([2, 8, 16, 16])
 
     Args:
-        in_channels, ..., dtype: those of `torch.nn.Conv2d`.
+        in_channels: as in `torch.nn.Conv2d`.
+        out_channels: as in `torch.nn.Conv2d`.
+        kernel_size: as in `torch.nn.Conv2d`.
+        stride: as in `torch.nn.Conv2d`.
+        padding: as in `torch.nn.Conv2d`.
+        dilation: as in `torch.nn.Conv2d`.
+        groups: as in `torch.nn.Conv2d`.
+        bias: as in `torch.nn.Conv2d`.
+        padding_mode: as in `torch.nn.Conv2d`.
+        device: as in `torch.nn.Conv2d`.
+        dtype: as in `torch.nn.Conv2d`.
         lam: strength of the coupling, where it starts if it is learnt; a number, or with a
             coupling within channels one per channel.
         slope: steepness p of sigma, likewise.
         coupling: who listens to whom: "space" (default: each channel's map on its own),
             "channels" (across channels at one position), "layer" (all units), or an object.
-        sigma, learn_lam, learn_slope, bounded: those of `ibnn.ImplicitBias`.
-        solver, adjoint, engine, atol, rtol, max_steps, on_failure: those of `ibnn.implicit_bias`.
+        sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
+        learn_lam: whether lam is a parameter.
+        learn_slope: whether slope is a parameter.
+        bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
+        solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
+            solver object.
+        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        atol: absolute error allowed in z.
+        rtol: error allowed in z relative to |y|.
+        max_steps: steps of the solver at most.
+        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
     """
 
     spatial_dims = 2
