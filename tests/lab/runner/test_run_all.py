@@ -201,7 +201,7 @@ def alive(pid: int) -> bool:
     [
         ({"engine": "condor"}, "engine is 'condor', expected one of inline, processes"),
         ({"workers": 0}, "workers is 0, expected at least 1"),
-        ({"address": "auto"}, "address is 'auto', but only engine 'ray' joins a cluster"),
+        ({"address": "auto"}, "address is 'auto', but only engines ray and slurm join"),
     ],
 )
 def test_wrong_arguments_are_named(arguments, message, tmp_path):

@@ -62,10 +62,14 @@ def run(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option(help="inline, processes, ray, or ensemble (many tiny networks as one)."),
+        typer.Option(
+            help="inline, processes, ray, slurm, or ensemble (many tiny networks as one)."
+        ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at a time (default: cores).")] = None,
-    address: Annotated[str | None, typer.Option(help="Of a Ray cluster to join.")] = None,
+    address: Annotated[
+        str | None, typer.Option(help="Of a Ray cluster, or a Slurm partition.")
+    ] = None,
     device: Annotated[
         str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
     ] = None,

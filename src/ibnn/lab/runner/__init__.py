@@ -1,4 +1,4 @@
-"""Many runs: those not yet finished are trained here, in processes, as an ensemble, or on Ray."""
+"""Many runs: those not yet finished are trained here, in processes, as one, or on a cluster."""
 
 from ibnn.lab.progress import duration
 from ibnn.lab.runner.display import Display

@@ -24,7 +24,7 @@ class EngineOptions:
         workers: runs trained at a time.
         threads: of each worker.
         retries: of a run whose worker was lost.
-        address: of a Ray cluster.
+        address: of a Ray cluster, or the partition of a Slurm cluster.
         checkpoint_seconds: the least time between two checkpoints of a run.
         device: where networks are trained; several are given to the workers in turn.
         log: names of listeners every run is told to.

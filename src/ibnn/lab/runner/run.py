@@ -22,7 +22,7 @@ from ibnn.lab.training import (
     with_checksum,
 )
 
-ENGINES = ("inline", "processes", "ensemble", "ray")
+ENGINES = ("inline", "processes", "ensemble", "ray", "slurm")
 _OLD_NAMES = {"together": "ensemble"}  # of 0.1
 
 
@@ -46,9 +46,10 @@ def run_all(
     Args:
         root: run folders are `<root>/runs/<identity>`.
         engine: `inline` (here, one after the other), `processes`, `ensemble` (many tiny
-            perceptrons as one) or `ray`.
-        workers: runs trained at a time (processes, ray); by default one per core.
-        address: of a Ray cluster to join; without it a local one is started and stopped.
+            perceptrons as one), `ray` or `slurm`.
+        workers: runs trained at a time (processes, ray, slurm); by default one per core.
+        address: of a Ray cluster to join, without it a local one is started and stopped; or the
+            partition of a Slurm cluster, `local` for jobs on this machine.
         on_event: told about everything that happens, e.g. a `Display`.
         threads: of each worker; by default the cores divided among the workers.
         retries: how often a run whose worker was killed is taken up again.
@@ -70,8 +71,8 @@ def run_all(
         raise EngineError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
         raise EngineError(f"workers is {workers}, expected at least 1")
-    if address is not None and engine != "ray":
-        raise EngineError(f"address is {address!r}, but only engine 'ray' joins a cluster")
+    if address is not None and engine not in ("ray", "slurm"):
+        raise EngineError(f"address is {address!r}, but only engines ray and slurm join a cluster")
     outcome = Outcome()
     planned: list[RunConfig] = []
     tell = on_event or (lambda event: None)
