@@ -246,7 +246,7 @@ def test_models_without_anything_to_convert_are_refused() -> None:
         convert(nn.GRU(3, 3))
     with pytest.raises(ValueError, match="no layer before the classification head ''"):
         convert(nn.Linear(3, 3))
-    with pytest.raises(ValueError, match="in reach"):
+    with pytest.raises(ValueError, match="already implicit"):
         convert(ibnn.Linear(3, 3), skip_head=False)
     with pytest.raises(ValueError, match="no batch norm with running statistics"):
         convert(nn.Linear(3, 3), skip_head=False, recalibrate=[torch.ones(2, 3)])
