@@ -15,7 +15,7 @@ const BOTTOM = 30;
  */
 export function drawAxes(canvas, colors, { x, y }) {
   const { context, width, height } = clear(canvas);
-  const left = y ? LEFT : RIGHT;
+  const left = y ? LEFT + (y.name ? 10 : 0) : RIGHT;
   const [right, top, bottom] = [width - RIGHT, TOP, height - BOTTOM];
   const toX = (value) => left + ((value - x.from) / (x.to - x.from)) * (right - left);
   const toY = y ? (value) => bottom - ((value - y.from) / (y.to - y.from)) * (bottom - top) : null;
