@@ -1,4 +1,4 @@
-"""The site holds no sources: links to them, which a reader of the repository follows, become text."""
+"""The site holds no sources: links to them, for readers of the repository, become text."""
 
 import re
 

@@ -32,10 +32,11 @@ def implicit_bias(
 ) -> Tensor:
     """The z that solves `z_i = y_i - lam * sum_k w_ik sigma(slope * (z_k - z_i))`.
 
-    >>> import torch
-    >>> y = torch.tensor([[-0.1, 0.05, 0.1]])
-    >>> implicit_bias(y, -0.2)  # lam < 0 pulls units together
-    tensor([[-0.0256,  0.0288,  0.0468]])
+    Examples:
+        >>> import torch
+        >>> y = torch.tensor([[-0.1, 0.05, 0.1]])
+        >>> implicit_bias(y, -0.2)  # lam < 0 pulls units together
+        tensor([[-0.0256,  0.0288,  0.0468]])
 
     Args:
         y: the input, any real floating-point tensor; half precision is solved in float32.
@@ -88,9 +89,10 @@ def solve(
 
     The arguments are those of `implicit_bias`.
 
-    >>> import torch
-    >>> solve(torch.linspace(-1, 1, 6).reshape(2, 3), -0.1).converged
-    tensor([True, True])
+    Examples:
+        >>> import torch
+        >>> solve(torch.linspace(-1, 1, 6).reshape(2, 3), -0.1).converged
+        tensor([True, True])
     """
     coupling = Uniform(-1) if coupling is None else coupling
     options = solve_options(
@@ -141,9 +143,10 @@ def energy(
     """The paper's E_lambda of each row: |z - y|^2 / 2 - lam/2 sum_ik w_ik S(z_k - z_i), with S the
     primitive of sigma(slope * x). The solution is its minimum.
 
-    >>> import torch
-    >>> energy(torch.zeros(2), torch.ones(2), lam=-0.1)
-    tensor(1.)
+    Examples:
+        >>> import torch
+        >>> energy(torch.zeros(2), torch.ones(2), lam=-0.1)
+        tensor(1.)
     """
     coupling = Uniform(-1) if coupling is None else coupling
     rows, flat, target, lam_rows, p, pair_sum = _terms(z, y, lam, slope, coupling, sigma)
@@ -162,9 +165,10 @@ def residual(
 ) -> Tensor:
     """z - y + lam B(z), unit by unit: the gradient of the energy, zero at the solution.
 
-    >>> import torch
-    >>> residual(torch.zeros(3), torch.tensor([0.0, 1.0, 2.0]), lam=0.05)
-    tensor([ 0., -1., -2.])
+    Examples:
+        >>> import torch
+        >>> residual(torch.zeros(3), torch.tensor([0.0, 1.0, 2.0]), lam=0.05)
+        tensor([ 0., -1., -2.])
     """
     coupling = Uniform(-1) if coupling is None else coupling
     rows, flat, target, lam_rows, p, pair_sum = _terms(z, y, lam, slope, coupling, sigma)

@@ -23,8 +23,9 @@ def uniqueness_threshold(
     mu is the largest eigenvalue of the Laplacian of the weights: 1 for uniform coupling (the
     default), at most 2 for any normalised one, which is the paper's 1 / (2 slope).
 
-    >>> uniqueness_threshold(10.0)
-    0.1
+    Examples:
+        >>> uniqueness_threshold(10.0)
+        0.1
     """
     chosen = sigmas.resolve(sigma)
     if not chosen.certified:
@@ -43,8 +44,9 @@ def energy_constants(slope: float = 10.0, sigma: str | Sigma = "tanh") -> tuple[
     K is the steepest slope of sigma; integrating it twice gives A = K / 2, which no smaller A
     replaces where sigma is steepest at 0, as every built-in one is.
 
-    >>> energy_constants(10.0)
-    (5.0, 10.0)
+    Examples:
+        >>> energy_constants(10.0)
+        (5.0, 10.0)
     """
     steepest = slope * sigmas.resolve(sigma).slope_bound
     return steepest / 2, steepest
@@ -58,8 +60,9 @@ def paper_threshold(
     Its weights are normalised; for `Dense` ones that are not, A and K count times the largest row
     sum, as its proof does.
 
-    >>> paper_threshold(10.0)
-    0.05
+    Examples:
+        >>> paper_threshold(10.0)
+        0.05
     """
     growth, curvature = energy_constants(slope, sigma)
     rows = largest_row_sum(coupling)
@@ -75,10 +78,11 @@ def jacobian_range(
     So lam < 0 only ever compresses, 0 < lam < T only ever stretches; the mean of a row keeps its
     size either way.
 
-    >>> jacobian_range(-0.1)
-    (0.5, 1.0)
-    >>> jacobian_range(0.05)
-    (1.0, 2.0)
+    Examples:
+        >>> jacobian_range(-0.1)
+        (0.5, 1.0)
+        >>> jacobian_range(0.05)
+        (1.0, 2.0)
     """
     threshold = uniqueness_threshold(slope, coupling, sigma)
     share = lam / (threshold.item() if isinstance(threshold, Tensor) else threshold)
@@ -94,8 +98,9 @@ def lipschitz_constant(
     """A Lipschitz constant of y -> z in l_2: 1 for lam <= 0, 1 / (1 - lam / T) up to the threshold
     T, infinite from there.
 
-    >>> lipschitz_constant(0.05)
-    2.0
+    Examples:
+        >>> lipschitz_constant(0.05)
+        2.0
     """
     return jacobian_range(lam, slope, coupling, sigma)[1]
 
@@ -107,10 +112,11 @@ def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> fl
     B is then made of D wins and losses against each other unit, at most 1/D each; their squares sum
     to most when there is a strict order, where B_i = (2i - D - 1) / D.
 
-    >>> largest_move(-0.1, 1)
-    0.0
-    >>> round(largest_move(-0.1, 10_000), 3)  # the paper's: 10
-    5.774
+    Examples:
+        >>> largest_move(-0.1, 1)
+        0.0
+        >>> round(largest_move(-0.1, 10_000), 3)  # the paper's: 10
+        5.774
     """
     if coupling is None or isinstance(coupling, Uniform):
         return abs(lam) * math.sqrt((units**2 - 1) / (3 * units))
@@ -121,8 +127,9 @@ def transferred_margin(margin: float, lam: float, units: int) -> float:
     """The margin left when a trained standard classifier with unit-norm head becomes an implicit
     one: at least M - 2 |lam| sqrt(D).
 
-    >>> transferred_margin(1.0, -0.1, 4)
-    0.6
+    Examples:
+        >>> transferred_margin(1.0, -0.1, 4)
+        0.6
     """
     return margin - 2 * abs(lam) * math.sqrt(units)
 
@@ -132,8 +139,9 @@ def sharper_margin(
 ) -> float:
     """As `transferred_margin`, by how far units really move: M - 2 `largest_move`.
 
-    >>> round(sharper_margin(1.0, -0.1, 4), 3)
-    0.776
+    Examples:
+        >>> round(sharper_margin(1.0, -0.1, 4), 3)
+        0.776
     """
     return margin - 2 * largest_move(lam, units, coupling)
 

@@ -83,10 +83,11 @@ def convert(
     rounding, when lam is 0. A layer whose weights are read by a function call (`F.linear(x,
     layer.weight)`) cannot be told from one that is called: its `last_solve` stays None.
 
-    >>> model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 10))
-    >>> print(convert(model, lam=-0.1).conversion)
-    converted 1: '0'
-    skipped '3': classification head
+    Examples:
+        >>> model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 10))
+        >>> print(convert(model, lam=-0.1).conversion)
+        converted 1: '0'
+        skipped '3': classification head
     """
     keywords = _check_options(
         slope=slope,
@@ -148,9 +149,10 @@ def conversion_report(
 ) -> Conversion:
     """What `convert` would do with the same arguments; nothing is copied or changed.
 
-    >>> print(conversion_report(nn.Sequential(nn.GRU(4, 4), nn.Linear(4, 2)), skip_head=False))
-    converted 1: '1'
-    not reached '0': GRU multiplies by its recurrent weights itself
+    Examples:
+        >>> print(conversion_report(nn.Sequential(nn.GRU(4, 4), nn.Linear(4, 2)), skip_head=False))
+        converted 1: '1'
+        not reached '0': GRU multiplies by its recurrent weights itself
     """
     _check_options(
         slope=slope,
@@ -174,8 +176,9 @@ def standard(model: nn.Module) -> nn.Module:
     """A copy of `model` with every implicit bias removed: `ibnn.Conv2d` becomes `nn.Conv2d`, and
     `ImplicitBias` becomes `nn.Identity`. Without any it is a plain copy.
 
-    >>> standard(convert(nn.Linear(4, 3), skip_head=False))
-    Linear(in_features=4, out_features=3, bias=True)
+    Examples:
+        >>> standard(convert(nn.Linear(4, 3), skip_head=False))
+        Linear(in_features=4, out_features=3, bias=True)
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")

@@ -16,8 +16,9 @@ class Dense(Coupling):
 
     A learnt weight acts through its absolute value, so that w stays non-negative.
 
-    >>> Dense(units=3).weight()[0]
-    tensor([0.3333, 0.3333, 0.3333])
+    Examples:
+        >>> Dense(units=3).weight()[0]
+        tensor([0.3333, 0.3333, 0.3333])
     """
 
     raw: Tensor

@@ -12,8 +12,9 @@ from ibnn.coupling.sums import UNIFORM
 class Uniform(Coupling):
     """w_ik = 1/D over the D units of `dims` (k = i is counted; it adds nothing).
 
-    >>> Uniform(dims=(-2, -1))
-    Uniform(dims=(-2, -1))
+    Examples:
+        >>> Uniform(dims=(-2, -1))
+        Uniform(dims=(-2, -1))
     """
 
     sums = UNIFORM

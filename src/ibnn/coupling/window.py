@@ -89,8 +89,9 @@ class Window(Coupling):
     units; default kernel_size / 4), which can be learnt. At the borders the mass of missing
     neighbours stays on w_ii, where it does nothing: w is symmetric everywhere.
 
-    >>> Window((3, 3)).weight()[1]
-    tensor([0.1111, 0.1111, 0.1111])
+    Examples:
+        >>> Window((3, 3)).weight()[1]
+        tensor([0.1111, 0.1111, 0.1111])
     """
 
     sums = WINDOW

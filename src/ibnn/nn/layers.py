@@ -22,8 +22,9 @@ Values = float | Sequence[float] | Tensor
 class ImplicitBias(ImplicitLayer):
     """The map F: y -> z alone, to follow any op.
 
-    >>> ImplicitBias(lam=-0.2, learn_lam=False)(torch.tensor([-0.1, 0.05, 0.1]))
-    tensor([-0.0256,  0.0288,  0.0468])
+    Examples:
+        >>> ImplicitBias(lam=-0.2, learn_lam=False)(torch.tensor([-0.1, 0.05, 0.1]))
+        tensor([-0.0256,  0.0288,  0.0468])
 
     Args:
         lam: strength of the coupling, where it starts if it is learnt; a number, or one per
@@ -100,8 +101,9 @@ class ImplicitBias(ImplicitLayer):
 class Linear(ImplicitLayer, nn.Linear):
     """`torch.nn.Linear` followed by the implicit bias over its output units.
 
-    >>> Linear(4, 3, lam=-0.1)
-    Linear(in_features=4, out_features=3, bias=True, lam=-0.1 (learnt), slope=10, ...)
+    Examples:
+        >>> Linear(4, 3, lam=-0.1)
+        Linear(in_features=4, out_features=3, bias=True, lam=-0.1 (learnt), slope=10, ...)
 
     Args:
         in_features: as in `torch.nn.Linear`.
@@ -264,9 +266,10 @@ class Conv1d(_Conv, nn.Conv1d):
 class Conv2d(_Conv, nn.Conv2d):
     """`torch.nn.Conv2d` followed by the implicit bias.
 
-    >>> layer = Conv2d(3, 8, kernel_size=5, padding="same", lam=0.05)
-    >>> layer(torch.rand(2, 3, 16, 16)).shape
-    torch.Size([2, 8, 16, 16])
+    Examples:
+        >>> layer = Conv2d(3, 8, kernel_size=5, padding="same", lam=0.05)
+        >>> layer(torch.rand(2, 3, 16, 16)).shape
+        torch.Size([2, 8, 16, 16])
 
     Args:
         in_channels: as in `torch.nn.Conv2d`.
