@@ -1,4 +1,4 @@
-"""What the site does beside its pages: links to sources become text, and the playground is added."""
+"""What the site does beside its pages: links to sources become text; the playground is added."""
 
 import re
 from pathlib import Path
