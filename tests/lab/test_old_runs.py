@@ -92,3 +92,14 @@ def test_the_report_is_made_again_from_the_stored_runs(old, capsys):
     assert "report:" in said.out
     assert (old / "learning-speed-digits" / "report.html").is_file()
     assert not (RunFolder(old, "a1a59d2a0db3").path / "lock").exists()  # nothing was trained
+
+
+def test_one_damaged_run_does_not_hide_the_others(old, capsys):
+    RunFolder(old, STANDARD).config_file.write_bytes(b"\xff\xfe")
+    with pytest.raises(SystemExit) as ended:
+        main(["runs", "list", "--out", "."])
+    assert ended.value.code == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "damaged" in lines[STANDARD]
+    assert "finished" in lines[IMPLICIT]
+    assert "converted to lam -0.2" in lines["converted.safetensors"]

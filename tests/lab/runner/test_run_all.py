@@ -201,6 +201,7 @@ def alive(pid: int) -> bool:
     [
         ({"engine": "condor"}, "engine is 'condor', expected one of inline, processes"),
         ({"workers": 0}, "workers is 0, expected at least 1"),
+        ({"engine": "ensemble", "device": "cpu:0"}, "device is 'cpu:0', but engine 'ensemble'"),
         ({"address": "auto"}, "address is 'auto', but only engines ray and slurm join"),
     ],
 )

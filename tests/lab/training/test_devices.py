@@ -10,6 +10,7 @@ import torch
 
 import ibnn
 from ibnn.lab.cli import main
+from ibnn.lab.runner import run_all
 from ibnn.lab.training import DeviceError, RunFolder, choose_device, train
 from ibnn.lab.training.device import device_of_worker
 from ibnn.lab.training.distributed import Group
@@ -26,6 +27,13 @@ def test_the_names_of_devices():
     if ONE_PROCESSOR:
         with pytest.raises(DeviceError, match="device is 'cuda:1', but here is only cpu"):
             choose_device("cuda:1")
+
+
+def test_a_device_that_is_not_here_is_told_before_any_run(tmp_path):
+    for engine in ("inline", "processes"):
+        with pytest.raises(DeviceError, match="device is 'gpu'"):
+            run_all([PLANE], tmp_path, engine, device="gpu")
+    assert not list(tmp_path.iterdir())
 
 
 def test_workers_take_the_accelerators_in_turn(monkeypatch):

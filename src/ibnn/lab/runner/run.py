@@ -88,7 +88,9 @@ def run_all(
         "inline": 1,
         "ensemble": max(1, len(planned)),
     }.get(engine, min(workers or cores(), max(1, len(planned))))
-    make_listeners(log)  # an unknown or missing one is told before any run
+    make_listeners(log)  # an unknown or missing one is told before any run, as is a device
+    if engine not in ("ray", "slurm"):  # other machines may have other devices
+        choose_device(device)
     options = EngineOptions(
         root=Path(root),
         data_root=None if data_root is None else Path(data_root),
@@ -97,7 +99,7 @@ def run_all(
         retries=retries,
         address=address,
         checkpoint_seconds=checkpoint_seconds,
-        device=str(choose_device(device)) if engine == "inline" else device,
+        device=device,
         log=tuple(log),
     )
 

@@ -39,6 +39,8 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
         raise EngineError(
             f"engine 'ensemble' cannot train {unsuited[0]}: it is for perceptrons with a fixed lam"
         )
+    if options.device not in ("cpu", "auto"):
+        raise EngineError(f"device is {options.device!r}, but engine 'ensemble' trains on the cpu")
     for _, alike in groupby(sorted(configs, key=_shape), key=_shape):
         members = list(alike)
         split = examples(members[0], options.data_root)
