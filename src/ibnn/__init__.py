@@ -8,11 +8,15 @@ from ibnn._core.solution import (
     ThresholdWarning,
 )
 from ibnn.conversion.convert import Conversion, conversion_report, convert, standard
+from ibnn.conversion.plan import LayerPlan, Plan
+from ibnn.conversion.saving import load, save
 from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.engine import engines
 from ibnn.functional import energy, implicit_bias, residual, solve
 from ibnn.nn.layer import ImplicitLayer
 from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
+from ibnn.nn.parameter_groups import parameter_groups
+from ibnn.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ibnn.sigma import Sigma
 from ibnn.theory import uniqueness_threshold
 
@@ -22,6 +26,9 @@ __all__ = [
     "Conv1d",
     "Conv2d",
     "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
+    "ConvTranspose3d",
     "ConvergenceError",
     "ConvergenceWarning",
     "Conversion",
@@ -29,7 +36,9 @@ __all__ = [
     "Dense",
     "ImplicitBias",
     "ImplicitLayer",
+    "LayerPlan",
     "Linear",
+    "Plan",
     "Sigma",
     "Solution",
     "ThresholdWarning",
@@ -40,7 +49,10 @@ __all__ = [
     "energy",
     "engines",
     "implicit_bias",
+    "load",
+    "parameter_groups",
     "residual",
+    "save",
     "solve",
     "solver",
     "standard",

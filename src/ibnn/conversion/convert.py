@@ -1,16 +1,29 @@
 """A trained standard network becomes an implicit-bias one with the same weights, and back."""
 
 import copy
+import dataclasses
+import inspect
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
+from ibnn.conversion.choices import (
+    Couplings,
+    Lam,
+    Only,
+    check_coupling,
+    check_lam,
+    chooser,
+    coupling_of,
+    lam_of_layers,
+)
 from ibnn.conversion.layer_class import add_bias, remove_bias
+from ibnn.conversion.plan import LayerPlan, Plan, resolve_plan
 from ibnn.conversion.recalibrate import recalibrate_batch_norms
-from ibnn.conversion.report import Conversion, plan, why_nothing
-from ibnn.coupling import Coupling
+from ibnn.conversion.report import Conversion, Survey, survey, why_nothing
 from ibnn.nn.bounds import Bounded
 from ibnn.nn.layer import ImplicitLayer
 from ibnn.nn.layers import ImplicitBias
@@ -18,9 +31,12 @@ from ibnn.sigma import Sigma
 from ibnn.solver import Solver
 
 Model = TypeVar("Model", bound=nn.Module)
-Choice = str | Iterable[str] | Callable[[str, nn.Module], bool]
 
-_COUPLINGS = ("space", "channels", "layer")
+# said by a plan, layer by layer
+_PLANNED = (
+    *("lam", "only", "skip_head", "slope", "coupling"),
+    *("sigma", "learn_lam", "learn_slope", "bounded"),
+)
 # torch's encoder reads the weights of its layers in one fused call, and then never calls them
 _FUSED: dict[type[nn.Module], dict[str, Any]] = {
     nn.TransformerEncoderLayer: {"activation_relu_or_gelu": 0},
@@ -30,13 +46,14 @@ _FUSED: dict[type[nn.Module], dict[str, Any]] = {
 
 def convert(
     model: Model,
-    lam: float | Mapping[str, float] = -0.1,
+    lam: Lam = -0.1,
     *,
-    only: Choice | None = None,
+    only: Only | None = None,
     skip_head: bool = True,
+    plan: Plan | Mapping[str, Any] | str | None = None,
     recalibrate: Iterable[Any] | None = None,
     slope: float | Sequence[float] | Tensor = 10.0,
-    coupling: str | Coupling = "space",
+    coupling: Couplings = "space",
     sigma: str | Sigma = "tanh",
     learn_lam: bool = False,
     learn_slope: bool = False,
@@ -50,19 +67,26 @@ def convert(
     on_failure: str = "warn",
 ) -> Model:
     """A copy of `model` whose linear layers and convolutions have an implicit bias, with the same
-    weights: the paper's second mode of operation. What was done is in `.conversion` of the copy.
+    weights: the paper's second mode of operation. What was done is in `.conversion` of the copy,
+    its plan in `.conversion.plan`; a Hugging Face model also gets it into its config.
 
     Args:
-        lam: one number, or numbers by name pattern (the first pattern that fits a layer counts).
+        lam: one number, numbers by name pattern (the first pattern that fits a layer counts), or a
+            function of name and layer.
         only: the layers to convert, as a pattern of their names ("features.*", "*" also fits
             dots), a list of patterns, or a function of name and layer.
         skip_head: leave the classifier: the layer registered last if it is a Linear or has a
             kernel of size 1, else the last Linear. Registration is all that can be known without
             running.
+        plan: the plan of an earlier conversion (`ibnn.Plan`, its dict or its JSON), which is
+            rebuilt; it says all that `lam`, `only`, `skip_head`, `slope`, `coupling`, `sigma`,
+            `learn_lam`, `learn_slope` and `bounded` would, so those are left out.
         recalibrate: batches, or (batch, target) pairs, on which the running statistics of batch
             norms are computed anew: each the plain average over these batches.
         coupling: a name is for convolutions, linear layers stay with `Uniform(-1)`; an object is
-            copied for every layer.
+            copied for every layer. By kind of layer: `{"conv": "channels", "linear":
+            ibnn.Dense(units=64)}` (also "features" for linear layers, their default). Or a
+            function of name and layer that returns one of these, or None for the default.
         learn_lam: whether lam becomes a parameter; it stays as given by default.
         slope: steepness p of sigma, of every layer.
         sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
@@ -78,10 +102,11 @@ def convert(
         on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
 
     Parameters with their names, ties and flags, buffers, hooks, modes and parametrizations are
-    kept; a forward hook of a converted layer sees z. Encoder layers of torch lose their fused
-    inference path, which would pass the bias by: theirs are the only outputs that can change, by
-    rounding, when lam is 0. A layer whose weights are read by a function call (`F.linear(x,
-    layer.weight)`) cannot be told from one that is called: its `last_solve` stays None.
+    kept, and lazy layers stay lazy; a forward hook of a converted layer sees z. Encoder layers of
+    torch lose their fused inference path, which would pass the bias by: theirs are the only
+    outputs that can change, by rounding, when lam is 0. A layer whose weights are read by a
+    function call (`F.linear(x, layer.weight)`) cannot be told from one that is called: its
+    `last_solve` stays None.
 
     Examples:
         >>> model = nn.Sequential(nn.Conv2d(1, 8, 3), nn.ReLU(), nn.Flatten(), nn.Linear(32, 10))
@@ -104,22 +129,34 @@ def convert(
         max_steps=max_steps,
         on_failure=on_failure,
     )
-    report, lams = plan(model, lam, only, skip_head)
-    if not report.converted:
-        raise ValueError(f"nothing to convert: {why_nothing(report, only)}")
+    given = {"lam": lam, "only": only, "skip_head": skip_head, **keywords}
+    todo, planned = _survey(model, given, plan)
+    if planned is None and not todo.report.converted:
+        raise ValueError(f"nothing to convert: {why_nothing(todo.report, only)}")
+    lams = {}
+    if planned is None:
+        lams = lam_of_layers(lam, todo.names, dict(model.named_modules()))
     converted = _copy(model)
     layers = dict(converted.named_modules())
-    for name, value in lams.items():
-        layer = layers[name]
+    for name in todo.names:
         try:
-            add_bias(layer, {**_options_for(layer, keywords), "lam": value})
+            if planned is None:
+                own = {**keywords, "coupling": coupling_of(coupling, name, layers[name])}
+                add_bias(layers[name], {**own, "lam": lams[name]})
+            else:
+                add_bias(layers[name], {**keywords, **planned.layers[name].options()})
         except (TypeError, ValueError) as error:
-            raise type(error)(f"layer {name!r}: {error}") from None
+            place = f"layer {name!r}" if planned is None else f"plan of layer {name!r}"
+            raise type(error)(f"{place}: {error}") from None
+    if planned is not None:
+        _put_values(planned, layers)
     for module in converted.modules():
         _hold_fused_path(module)
     if recalibrate is not None:
         recalibrate_batch_norms(converted, recalibrate)
+    report = dataclasses.replace(todo.report, plan=Plan.of(converted))
     converted.conversion = report  # type: ignore[assignment]
+    _write_config(converted, report.plan)
     logging.getLogger("ibnn").info(
         "converted %d layers, skipped %d, could not reach %d",
         *map(len, (report.converted, report.skipped, report.unreached)),
@@ -129,12 +166,13 @@ def convert(
 
 def conversion_report(
     model: nn.Module,
-    lam: float | Mapping[str, float] = -0.1,
+    lam: Lam = -0.1,
     *,
-    only: Choice | None = None,
+    only: Only | None = None,
     skip_head: bool = True,
+    plan: Plan | Mapping[str, Any] | str | None = None,
     slope: float | Sequence[float] | Tensor = 10.0,
-    coupling: str | Coupling = "space",
+    coupling: Couplings = "space",
     sigma: str | Sigma = "tanh",
     learn_lam: bool = False,
     learn_slope: bool = False,
@@ -154,7 +192,7 @@ def conversion_report(
         converted 1: '1'
         not reached '0': GRU multiplies by its recurrent weights itself
     """
-    _check_options(
+    keywords = _check_options(
         slope=slope,
         coupling=coupling,
         sigma=sigma,
@@ -169,7 +207,8 @@ def conversion_report(
         max_steps=max_steps,
         on_failure=on_failure,
     )
-    return plan(model, lam, only, skip_head)[0]
+    given = {"lam": lam, "only": only, "skip_head": skip_head, **keywords}
+    return _survey(model, given, plan)[0].report
 
 
 def standard(model: nn.Module) -> nn.Module:
@@ -189,32 +228,90 @@ def standard(model: nn.Module) -> nn.Module:
         vars(module).update(vars(module).pop("_fused_before_conversion", {}))
         if isinstance(vars(module).get("conversion"), Conversion):
             del module.conversion
+    _write_config(plain, None)
     return plain
 
 
-def _check_options(coupling: str | Coupling, **others: Any) -> dict[str, Any]:
-    if not isinstance(coupling, Coupling) and coupling not in _COUPLINGS:
-        raise ValueError(
-            f"coupling={coupling!r} is not known; expected one of {_COUPLINGS} or a coupling"
-        )
+def _check_options(coupling: Any, **others: Any) -> dict[str, Any]:
+    check_coupling(coupling)
     ImplicitBias(**others)  # has the checks of all the rest
     return {"coupling": coupling, **others}
 
 
-def _options_for(layer: nn.Module, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options one layer takes, with a coupling of its own."""
-    own = dict(options)
-    coupling = own.get("coupling")
-    if isinstance(coupling, Coupling):
-        if isinstance(layer, nn.Linear) and coupling.dims != (-1,):
-            raise ValueError(
-                f"coupling {coupling} is over dims {coupling.dims}, but the units of a Linear are "
-                "its last dim; choose layers by only"
-            )
-        own["coupling"] = copy.deepcopy(coupling).train(layer.training)
-    elif isinstance(layer, nn.Linear):
-        own.pop("coupling", None)
-    return own
+def _survey(model: Any, given: Mapping[str, Any], plan: Any) -> tuple[Survey, Plan | None]:
+    """What there is to convert, by the arguments or by the plan."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    if not isinstance(getattr(model, "conversion", None), Conversion | None):
+        raise ValueError("model has an attribute 'conversion' of its own, where the report goes")
+    if plan is None:
+        if not isinstance(given["skip_head"], bool):
+            raise TypeError(f"skip_head must be True or False, got {given['skip_head']!r}")
+        check_lam(given["lam"])
+        return survey(model, chooser(given["only"]), given["skip_head"]), None
+    defaults = inspect.signature(convert).parameters
+    twice = [n for n in _PLANNED if given[n] is not defaults[n].default]
+    if twice:
+        raise ValueError(f"plan says {twice[0]} of every layer: leave {twice[0]} out")
+    planned = resolve_plan(plan)
+    todo = survey(model, lambda name, layer: name in planned.layers, False, "not in the plan")
+    _check_fit(planned, model, todo)
+    return todo, planned
+
+
+def _check_fit(plan: Plan, model: nn.Module, todo: Survey) -> None:
+    layers = dict(model.named_modules())
+    for name, layer_plan in plan.layers.items():
+        why = None
+        layer = layers.get(name)
+        if layer is None:
+            why = "the model has no such layer"
+        elif isinstance(layer, ImplicitLayer):
+            why = _difference(layer_plan, LayerPlan.of(layer))
+        elif name not in todo.names:
+            why = todo.report.unreached.get(name, f"a {type(layer).__name__} cannot be converted")
+        if why is not None:
+            raise ValueError(f"plan does not fit the model: layer {name!r}: {why}")
+
+
+def _difference(plan: LayerPlan, now: LayerPlan) -> str | None:
+    """How a layer that is implicit already differs from its plan, learnt values aside."""
+    learnt = {"lam", *(["slope"] if plan.learn_slope else [])}
+    for name in (field.name for field in dataclasses.fields(plan)):
+        wanted, found = getattr(plan, name), getattr(now, name)
+        if name == "coupling":
+            values = {"std", "weight"} if wanted.get("learnable") else set()
+            wanted, found = ({k: c[k] for k in c if k not in values} for c in (wanted, found))
+        if name not in learnt and wanted != found:
+            return f"it is implicit with {name}={found}, planned is {wanted}"
+    return None
+
+
+@torch.no_grad()
+def _put_values(plan: Plan, layers: Mapping[str, nn.Module]) -> None:
+    """Values of layers that were implicit before; the new ones have theirs."""
+    for name, layer_plan in plan.layers.items():
+        layer: Any = layers[name]
+        for value in ("lam", "slope"):
+            layer_value = torch.as_tensor(getattr(layer_plan, value), dtype=torch.float64)
+            tensor = getattr(layer, value)
+            if tensor.shape != layer_value.shape:
+                raise ValueError(
+                    f"plan does not fit the model: layer {name!r} has {value} of shape "
+                    f"{tuple(tensor.shape)}, planned is {tuple(layer_value.shape)}"
+                )
+            tensor.copy_(layer_value)
+
+
+def _write_config(model: Any, plan: Plan | None) -> None:
+    """The plan travels in the config of a Hugging Face model, which `save_pretrained` writes."""
+    config: Any = getattr(model, "config", None)
+    if not hasattr(model, "save_pretrained") or not hasattr(config, "to_dict"):
+        return
+    if plan is not None:
+        config.ibnn = plan.to_dict()
+    elif hasattr(config, "ibnn"):
+        del config.ibnn
 
 
 def _copy(model: Model) -> Model:

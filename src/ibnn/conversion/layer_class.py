@@ -17,6 +17,7 @@ from torch.nn.utils import parametrize
 
 from ibnn.nn.layer import ImplicitLayer, is_symbolic
 from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
+from ibnn.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 
 
 class _Followed(ImplicitLayer):
@@ -36,12 +37,12 @@ _IMPLICIT: dict[type[nn.Module], type[ImplicitLayer]] = {
     nn.Conv1d: Conv1d,
     nn.Conv2d: Conv2d,
     nn.Conv3d: Conv3d,
-    nn.ConvTranspose1d: _Followed,
-    nn.ConvTranspose2d: _Followed,
-    nn.ConvTranspose3d: _Followed,
+    nn.ConvTranspose1d: ConvTranspose1d,
+    nn.ConvTranspose2d: ConvTranspose2d,
+    nn.ConvTranspose3d: ConvTranspose3d,
 }
 _STANDARD: dict[type[ImplicitLayer], type[nn.Module]] = {
-    implicit: standard for standard, implicit in _IMPLICIT.items() if implicit is not _Followed
+    implicit: standard for standard, implicit in _IMPLICIT.items()
 } | {ImplicitBias: nn.Identity}
 
 # what an implicit bias hangs on a layer, and the names of its methods
@@ -49,26 +50,39 @@ _NAMES = {*vars(ImplicitLayer), *vars(ImplicitBias()), "lam", "slope"} - set(dir
 _NAMES = sorted(name for name in _NAMES if not name.startswith("__"))
 
 
-def is_affine(module: nn.Module) -> bool:
-    return isinstance(module, (nn.Linear, _ConvNd))
+def kind_of(module: nn.Module) -> str | None:
+    """ "linear", "conv" or None where a module is not an affine map that convert knows."""
+    if isinstance(module, _ConvNd):
+        return "conv"
+    if isinstance(module, nn.Linear):
+        return "linear"
+    # Hugging Face's Conv1D (GPT-2) is a linear layer with its weight stored as (inputs, outputs)
+    weight = getattr(module, "weight", None)
+    transposed = (
+        _linear_by_name(type(module)) is not None
+        and isinstance(weight, Tensor)
+        and weight.ndim == 2
+        and getattr(module, "nf", None) == weight.shape[1]
+    )
+    return "linear" if transposed else None
 
 
 def obstacle(layer: nn.Module) -> str | None:
     """Why an affine layer cannot be given an implicit bias; None where it can."""
     kind = type(layer).__name__
-    base = next((base for base in _IMPLICIT if isinstance(layer, base)), None)
+    base = _base(type(layer))
     if base is None or any(
         name in vars(layer) or getattr(type(layer), name) is not getattr(base, name)
         for name in ("forward", "_conv_forward")
         if hasattr(base, name)
     ):
         return f"{kind} has a forward of its own: put an ibnn.ImplicitBias after it"
-    if isinstance(layer, LazyModuleMixin) and layer.has_uninitialized_params():  # type: ignore[misc]
-        return f"{kind} has no weights yet: run the model once before"
     tensors = [*layer.parameters(), *layer.buffers()]
-    if any(t.is_complex() for t in tensors) or not any(t.is_floating_point() for t in tensors):
+    if any(t.dtype.is_complex for t in tensors) or not any(
+        t.dtype.is_floating_point for t in tensors
+    ):
         return f"{kind} has no real floating-point weights"
-    if any(t.is_meta for t in tensors):
+    if any(t.device.type == "meta" for t in tensors):
         return f"{kind} is on the meta device: give it weights before"
     taken = next((name for name in _NAMES if hasattr(layer, name)), None)
     if taken is not None:
@@ -78,7 +92,8 @@ def obstacle(layer: nn.Module) -> str | None:
 
 def add_bias(layer: nn.Module, options: Mapping[str, Any]) -> None:
     """Makes an affine layer implicit, in place; `options` are the keywords of its class."""
-    like = next(t for t in chain(layer.parameters(), layer.buffers()) if t.is_floating_point())
+    tensors = chain(layer.parameters(), layer.buffers())
+    like = next(t for t in tensors if t.dtype.is_floating_point)
     _change_class(layer, _implicit_class)
     assert isinstance(layer, ImplicitLayer)
     channels, spatial_dims = 1, None
@@ -95,6 +110,16 @@ def remove_bias(layer: ImplicitLayer) -> None:
             delattr(layer, name)
 
 
+def _base(kind: type[nn.Module]) -> type[nn.Module] | None:
+    """The class whose affine map a layer of this class computes."""
+    return next((base for base in _IMPLICIT if issubclass(kind, base)), _linear_by_name(kind))
+
+
+def _linear_by_name(kind: type[nn.Module]) -> type[nn.Module] | None:
+    # by its name: transformers need not be installed
+    return next((base for base in kind.__mro__ if base.__name__ == "Conv1D"), None)
+
+
 def _change_class(layer: nn.Module, change: Callable[[Any], type[nn.Module]]) -> None:
     kind = type(layer)
     if not parametrize.is_parametrized(layer):
@@ -108,17 +133,19 @@ def _change_class(layer: nn.Module, change: Callable[[Any], type[nn.Module]]) ->
 
 @functools.cache
 def _implicit_class(standard: type[nn.Module]) -> type[ImplicitLayer]:
-    base = next(base for base in _IMPLICIT if issubclass(standard, base))
-    implicit = _IMPLICIT[base]
-    if standard is base and implicit is not _Followed:
-        return implicit
+    implicit = next((new for base, new in _IMPLICIT.items() if issubclass(standard, base)), None)
+    if standard in _IMPLICIT:
+        return _IMPLICIT[standard]
     # a subclass keeps its methods and properties: the bias is laid over it
     names: dict[str, Any] = {
         "__module__": standard.__module__,
         "__qualname__": standard.__qualname__,
     }
     names |= {"_standard_class": standard, "__reduce_ex__": _reduce}
-    laid_over: Any = type(standard.__name__, (implicit, standard), names)
+    if issubclass(standard, LazyModuleMixin):  # what it becomes when it is given weights
+        becomes = standard.cls_to_become
+        names["cls_to_become"] = None if becomes is None else _implicit_class(becomes)
+    laid_over: Any = type(standard.__name__, (implicit or _Followed, standard), names)
     return laid_over
 
 

@@ -173,15 +173,6 @@ def test_layers_out_of_reach_are_listed_with_the_reason(layer: nn.Module, reason
     assert type(converted[0]) is type(layer)
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")  # lazy modules are announced as experimental
-def test_a_lazy_layer_is_reached_once_it_has_weights() -> None:
-    model = nn.Sequential(nn.LazyLinear(4), nn.Linear(4, 2))
-    reason = "LazyLinear has no weights yet: run the model once before"
-    assert conversion_report(model).unreached == {"0": reason}
-    model(torch.ones(1, 3))
-    assert conversion_report(model).converted == ("0",)
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TorchScript itself
 def test_a_script_module_is_listed() -> None:
     model = nn.Sequential(torch.jit.script(nn.Sequential(nn.Linear(3, 3))), nn.Linear(3, 3))
@@ -220,6 +211,10 @@ def test_a_patched_forward_is_listed() -> None:
         ({"lamda": 1}, TypeError, "unexpected keyword argument 'lamda'"),
         ({"coupling": "time"}, ValueError, "coupling='time' is not known; expected one of"),
         ({"coupling": 3}, ValueError, "coupling=3 is not known"),
+        ({"coupling": {"convs": "space"}}, ValueError, "for a kind 'convs'; expected conv and lin"),
+        ({"coupling": {"linear": "space"}}, ValueError, "coupling='space' for linear is not known"),
+        ({"coupling": lambda n, m: "layer"}, ValueError, "'hidden': coupling='layer' is not for a"),
+        ({"lam": lambda name, layer: "x"}, TypeError, "lam must be a number, .*got 'x'"),
         ({"coupling": ibnn.Uniform((-2, -1))}, ValueError, "layer 'hidden': coupling Uniform"),
         ({"slope": [1.0, 2.0]}, ValueError, "layer 'features.0': slope has shape"),
         ({"slope": -1.0}, ValueError, "slope must be positive"),
@@ -229,7 +224,7 @@ def test_a_patched_forward_is_listed() -> None:
         ({"recalibrate": 3}, TypeError, "recalibrate must be an iterable of batches, got 3"),
         ({"recalibrate": ["x"]}, TypeError, "recalibrate must yield tensors or tuples"),
     ],
-    ids=lambda value: str(value) if isinstance(value, dict) else None,
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else None,
 )
 def test_wrong_arguments_are_refused(
     net: Any, arguments: dict[str, Any], error: type[Exception], message: str
@@ -246,8 +241,10 @@ def test_models_without_anything_to_convert_are_refused() -> None:
         convert(nn.GRU(3, 3))
     with pytest.raises(ValueError, match="no layer before the classification head ''"):
         convert(nn.Linear(3, 3))
-    with pytest.raises(ValueError, match="already implicit"):
+    with pytest.raises(ValueError, match="nothing to convert: already implicit: ''"):
         convert(ibnn.Linear(3, 3), skip_head=False)
+    with pytest.raises(ValueError, match="nothing to convert: already implicit: '1'"):
+        convert(nn.Sequential(nn.ReLU(), ibnn.ImplicitBias()))
     with pytest.raises(ValueError, match="no batch norm with running statistics"):
         convert(nn.Linear(3, 3), skip_head=False, recalibrate=[torch.ones(2, 3)])
     assert conversion_report(nn.Linear(3, 3)).converted == ()

@@ -1,0 +1,59 @@
+"""Groups of parameters for an optimizer: lam, slope and couplings apart from the weights."""
+
+from numbers import Real
+from typing import Any
+
+from torch import nn
+
+from ibnn.nn.layer import ImplicitLayer
+
+
+def parameter_groups(
+    model: nn.Module, lr: float, weight_decay: float = 0.0, lam_lr: float | None = None
+) -> list[dict[str, Any]]:
+    """What to hand to an optimizer of torch: two groups, for the weights and for the neuron.
+
+    Weight decay would pull lam to 0, a standard neuron, and slope to 0, none at all: the second
+    group (lam, slope and what a coupling learns, e.g. the std of a `Window`) has none. Everything
+    else decays as you say, also norms and biases, which some recipes exempt: that is theirs to do.
+    Parameters that do not require gradients are in no group; a group without any is left out.
+
+    Args:
+        model: any module.
+        lr: learning rate of the weights.
+        weight_decay: of the weights.
+        lam_lr: learning rate of the second group, `lr` by default.
+
+    >>> import ibnn, torch
+    >>> model = nn.Sequential(ibnn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> groups = parameter_groups(model, lr=0.1, weight_decay=1e-4, lam_lr=0.01)
+    >>> [(group["name"], len(group["params"]), group["weight_decay"]) for group in groups]
+    [('weights', 4, 0.0001), ('implicit bias', 1, 0.0)]
+    >>> optimizer = torch.optim.AdamW(groups)
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    lam_lr = lr if lam_lr is None else lam_lr
+    for name, value in (("lr", lr), ("weight_decay", weight_decay), ("lam_lr", lam_lr)):
+        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < float("inf"):
+            raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+    neuron = set()
+    for layer in model.modules():
+        if isinstance(layer, ImplicitLayer):
+            neuron |= {layer.lam, layer.slope, *layer.coupling.parameters()}
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    groups = [
+        {
+            "name": "weights",
+            "params": [parameter for parameter in learnt if parameter not in neuron],
+            "lr": lr,
+            "weight_decay": weight_decay,
+        },
+        {
+            "name": "implicit bias",
+            "params": [parameter for parameter in learnt if parameter in neuron],
+            "lr": lam_lr,
+            "weight_decay": 0.0,
+        },
+    ]
+    return [group for group in groups if group["params"]]
