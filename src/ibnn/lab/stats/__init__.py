@@ -16,8 +16,8 @@ from ibnn.lab.stats.paired import (
     claim,
     decide,
     difference,
-    judge,
     paired,
+    sentence,
 )
 from ibnn.lab.stats.text import counted, percent, percent_short, short, signed, spread
 
@@ -32,7 +32,6 @@ __all__ = [
     "counted",
     "decide",
     "difference",
-    "judge",
     "median_curve",
     "needed_for_common_best",
     "paired",
@@ -40,6 +39,7 @@ __all__ = [
     "percent_short",
     "reaches",
     "running_mean",
+    "sentence",
     "short",
     "signed",
     "spread",

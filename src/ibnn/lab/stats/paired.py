@@ -116,13 +116,19 @@ def decide(found: Paired | None, expected: Expected) -> Answer:
     return found.answer(expected) if found else "not decided"
 
 
-def judge(found: Paired | None, *, more: str, less: str, undecided: str) -> str:
-    """The words a difference earns.
+def sentence(found: Paired | None, text: str, more: str, less: str) -> str:
+    """What a difference allows to be said: `text` with one of two words, or that it is open.
 
-    >>> judge(Paired(-2.0, -3.0, -1.0, 5), more="faster", less="slower", undecided="no faster")
-    'slower'
+    >>> sentence(Paired(-2.0, -3.0, -1.0, 5), "it learns {} than the other", "faster", "slower")
+    'it learns slower than the other'
+    >>> sentence(None, "It learns {} than the other", "faster", "slower")
+    'Whether it learns faster than the other is not decided'
     """
-    return {"yes": more, "no": less, "not decided": undecided}[decide(found, "more")]
+    answer = decide(found, "more")
+    if answer == "not decided":
+        whether = "Whether" if text[0].isupper() else "whether"
+        return f"{whether} {text[0].lower()}{text[1:].format(more)} is not decided"
+    return text.format(more if answer == "yes" else less)
 
 
 def claim(paper: str, measured: str, found: Paired | None, expected: Expected) -> Claim:

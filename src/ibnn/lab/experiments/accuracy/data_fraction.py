@@ -9,7 +9,7 @@ from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Settings
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Claim
-from ibnn.lab.stats import claim, difference, judge
+from ibnn.lab.stats import claim, difference, sentence
 from ibnn.lab.training import RunConfig
 
 
@@ -43,12 +43,8 @@ class DataFraction(Sweep):
         saving, match = comparison.saving(), comparison.match()
         if match is None:
             return NOT_YET
-        needs = judge(
-            saving,
-            more="The implicit-bias network needs less data than the standard one",
-            less="The implicit-bias network needs more data than the standard one",
-            undecided="Which network needs less data is not decided",
-        )
+        text = "The implicit-bias network needs {} data than the standard one"
+        needs = sentence(saving, text, "less", "more")
         return f"{needs}: {_saved(comparison)}. {match.medians(_with)}"
 
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:

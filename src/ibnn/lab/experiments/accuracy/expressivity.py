@@ -10,7 +10,7 @@ from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim
-from ibnn.lab.stats import claim, decide, difference, judge
+from ibnn.lab.stats import claim, decide, difference, sentence
 from ibnn.lab.training import RunConfig
 
 
@@ -50,12 +50,8 @@ class Expressivity(Sweep):
         found = comparison.mean_difference()
         if found is None:
             return NOT_YET
-        better = judge(
-            found,
-            more="At equal size the implicit-bias network is more accurate than the standard one",
-            less="At equal size the implicit-bias network is less accurate than the standard one",
-            undecided="Which network is more accurate at equal size is not decided",
-        )
+        text = "At equal size the implicit-bias network is {} accurate than the standard one"
+        better = sentence(found, text, "more", "less")
         return f"{better}: best accuracy, mean over {len(points)} sizes, {difference(found)}."
 
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS
 from ibnn.lab.experiments.readings import NOT_YET, numbers
 from ibnn.lab.results import Claim
-from ibnn.lab.stats import claim, difference, judge, running_mean
+from ibnn.lab.stats import claim, difference, running_mean, sentence
 from ibnn.lab.training import Metrics, RunConfig
 
 SMOOTHED = 3  # epochs of the running mean
@@ -59,12 +59,8 @@ class LearningSpeed(Sweep):
         match = comparison.match()
         if match is None:
             return NOT_YET
-        faster = judge(
-            comparison.saving(),
-            more="The implicit-bias network learns faster than the standard one",
-            less="The implicit-bias network learns more slowly than the standard one",
-            undecided="Which network learns faster is not decided",
-        )
+        text = "The implicit-bias network learns {} than the standard one"
+        faster = sentence(comparison.saving(), text, "faster", "more slowly")
         return f"{faster}: {_saved(comparison)}. {match.medians(_in_epoch)}"
 
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:

@@ -10,7 +10,7 @@ from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.readings import NOT_YET, readings
 from ibnn.lab.results import Claim, Table
-from ibnn.lab.stats import Paired, claim, difference, judge, paired, running_mean
+from ibnn.lab.stats import Paired, claim, difference, paired, running_mean, sentence
 from ibnn.lab.training import RunConfig
 
 
@@ -44,13 +44,8 @@ class Memorization(Sweep):
         found, clean = gain_with_noise(points), points[0].difference()
         if found is None:
             return NOT_YET
-        grows = judge(
-            found,
-            more="The gain over the standard network is larger with wrong labels than without",
-            less="The gain over the standard network is smaller with wrong labels than without",
-            undecided="Whether the gain over the standard network is larger with wrong labels is "
-            "not decided",
-        )
+        text = "The gain over the standard network is {} with wrong labels than without"
+        grows = sentence(found, text, "larger", "smaller")
         return f"{grows}: it changes by {difference(found)}, from {difference(clean)} without."
 
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import NOT_YET, last_accuracy
 from ibnn.lab.results import Claim, Table
-from ibnn.lab.stats import both_means, claim, difference, judge, paired, percent, spread
+from ibnn.lab.stats import both_means, claim, difference, paired, percent, sentence, spread
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.boundary.experiment import Condition
@@ -32,12 +32,8 @@ class Panels:
         if not self.standard or not self.best:
             return NOT_YET
         found = paired(_by_seed(self.best), _by_seed(self.standard))
-        better = judge(
-            found,
-            more="the implicit-bias network classifies more points than the standard one",
-            less="the implicit-bias network classifies fewer points than the standard one",
-            undecided="which network classifies more points is not decided",
-        )
+        text = "the implicit-bias network classifies {} points than the standard one"
+        better = sentence(found, text, "more", "fewer")
         config = self.best[0].config
         return (
             f"With {config.hidden} hidden neurons (λ = {config.lam:g}), {better}: validation "

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, LEARNT, PAPE
 from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
 from ibnn.lab.experiments.readings import NOT_YET, numbers, run_row
 from ibnn.lab.results import Claim, Table
-from ibnn.lab.stats import UNKNOWN, both_means, claim, difference, judge, percent
+from ibnn.lab.stats import UNKNOWN, both_means, claim, difference, percent, sentence
 
 
 def headline(swept: SweepRuns) -> str:
@@ -19,12 +19,7 @@ def headline(swept: SweepRuns) -> str:
     if swept.best is None:
         return NOT_YET
     confirmed = swept.confirmed()
-    better = judge(
-        confirmed,
-        more="it is more accurate than the standard network",
-        less="it is less accurate than the standard network",
-        undecided="whether it is more accurate than the standard network is not decided",
-    )
+    better = sentence(confirmed, "it is {} accurate than the standard network", "more", "less")
     return (
         f"Best of {len(swept.cells)} neurons on held-out images: {swept.best.label}. On seeds that "
         f"did not choose it, {better}: {both_means(confirmed)}."

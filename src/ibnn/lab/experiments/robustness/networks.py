@@ -26,6 +26,8 @@ IMAGES = 1000  # attacked, wherever less than the whole dataset is used
 STANDARD, LEARNT, NEGATIVE = "standard", "implicit, λ learnt", f"implicit, λ = {NEGATIVE_LAM:g}"
 COLORS = {STANDARD: style.STANDARD, LEARNT: style.IMPLICIT, NEGATIVE: style.OTHER}
 
+IS_ROBUST = "the implicit-bias network is {} robust than the standard one"
+
 Groups = Mapping[str, Mapping[int, Run]]
 
 

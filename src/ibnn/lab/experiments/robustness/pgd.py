@@ -13,6 +13,7 @@ from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, median_lam, numbers
 from ibnn.lab.experiments.robustness.networks import (
     COLORS,
+    IS_ROBUST,
     LEARNT,
     STANDARD,
     Groups,
@@ -24,7 +25,7 @@ from ibnn.lab.experiments.robustness.networks import (
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.bands import draw_band
 from ibnn.lab.results import Claim, Picture, Table
-from ibnn.lab.stats import Paired, claim, difference, judge, paired, percent
+from ibnn.lab.stats import Paired, claim, difference, paired, percent, sentence
 
 SIZES = 8  # of eps, beside 0
 WHITE_BOX, TRANSFER = "white_box", "transfer"
@@ -67,7 +68,7 @@ class PgdCurves(RobustnessExperiment):
 
     def picture(self, groups: Groups, note: str) -> Picture:
         figure, (axes,) = style.figure(
-            width=6.4, height=4.6, title="Robust accuracy under PGD against its size"
+            width=6.4, height=4.6, title="Robust accuracy against the size of the PGD attack"
         )
         for name, runs in groups.items():
             for kind, line in ((WHITE_BOX, "-"), (TRANSFER, "--")):
@@ -85,7 +86,7 @@ class PgdCurves(RobustnessExperiment):
         axes.set_xlabel("eps (l_inf, images in [0, 1])")
         axes.set_ylabel("robust accuracy, %")
         axes.set_ylim(bottom=0)
-        axes.legend(loc="upper right")
+        axes.legend(loc="best")
         style.footnote(figure, note)
         caption = (
             "Solid: white box, each network attacked with its own exact gradients. Dashed: "
@@ -98,12 +99,7 @@ class PgdCurves(RobustnessExperiment):
         white = _against(groups, LEARNT, WHITE_BOX)
         if white is None:
             return NOT_YET
-        robust = judge(
-            white,
-            more="the implicit-bias network is more robust than the standard one",
-            less="the implicit-bias network is less robust than the standard one",
-            undecided="which network is more robust is not decided",
-        )
+        robust = sentence(white, IS_ROBUST, "more", "less")
         return (
             f"With λ learnt ({median_lam(groups[LEARNT])}) and the same white-box attack, "
             f"{robust}: robust accuracy, mean over all eps, {difference(white)}. Attacked through "

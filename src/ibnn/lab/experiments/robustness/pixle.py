@@ -13,6 +13,7 @@ from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, numbers
 from ibnn.lab.experiments.robustness.networks import (
     COLORS,
+    IS_ROBUST,
     LEARNT,
     STANDARD,
     Groups,
@@ -23,7 +24,7 @@ from ibnn.lab.experiments.robustness.networks import (
 )
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Picture, Table
-from ibnn.lab.stats import Paired, both_means, claim, difference, judge, paired, percent
+from ibnn.lab.stats import Paired, both_means, claim, difference, paired, percent, sentence
 
 # The published runs used torchattacks, which exchanges row and column when it writes a pixel
 # (see `Pixle`): that is the attack of the figure, the others stand in the table.
@@ -84,12 +85,7 @@ class PixleBars(RobustnessExperiment):
         found = _against(groups, LEARNT)
         if found is None:
             return NOT_YET
-        robust = judge(
-            found,
-            more="the implicit-bias network is more robust than the standard one",
-            less="the implicit-bias network is less robust than the standard one",
-            undecided="which network is more robust is not decided",
-        )
+        robust = sentence(found, IS_ROBUST, "more", "less")
         return f"With λ learnt, under Pixle, {robust}: robust accuracy {both_means(found)}."
 
     def claims(self, groups: Groups, name: str) -> list[Claim]:

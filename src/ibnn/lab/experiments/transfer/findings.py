@@ -21,7 +21,7 @@ from ibnn.lab.experiments.transfer.margin import STEPS
 from ibnn.lab.experiments.transfer.readings import KEPT, Conversions, kept
 from ibnn.lab.experiments.transfer.refit import PENALTIES
 from ibnn.lab.results import Claim
-from ibnn.lab.stats import claim, difference, judge
+from ibnn.lab.stats import claim, difference, sentence
 
 SMALL = (-0.02, 0.02)
 WEAK, STRONG = -0.05, -1.0
@@ -39,12 +39,7 @@ def headline(found: Conversions) -> str:
             f"{difference(found.difference('accuracy', OLD, weakest))}."
         )
     attacked = found.difference("attacked", OLD, lam)
-    robust = judge(
-        attacked,
-        more="it is more robust there",
-        less="it is less robust there",
-        undecided="whether it is more robust there is not decided",
-    )
+    robust = sentence(attacked, "it is {} robust there", "more", "less")
     return (
         f"A trained standard network keeps its median accuracy within {100 * KEPT:g} point down "
         f"to λ = {lam:g}; {robust}: robust accuracy changes by {difference(attacked)}."
