@@ -83,6 +83,9 @@ def train(
         int | None, typer.Option(help="Gradient steps of that attack (10).")
     ] = None,
     adversarial_norm: Annotated[str | None, typer.Option(help="linf or l2.")] = None,
+    autocast: Annotated[
+        str | None, typer.Option(help="bfloat16: mixed precision while training.")
+    ] = None,
     data: Annotated[
         Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
     ] = None,

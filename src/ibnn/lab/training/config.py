@@ -93,6 +93,7 @@ class RunConfig:
     adversarial_eps: float = 0.0  # train on images moved this far; 0 trains on them as they are
     adversarial_steps: int = 10  # of projected gradient ascent, for each batch
     adversarial_norm: str = "linf"
+    autocast: str | None = None  # "bfloat16": mixed precision while training
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -112,6 +113,7 @@ class RunConfig:
         if self.adversarial_eps:
             words.append(f"adversarial {self.adversarial_norm} {self.adversarial_eps:g}")
         words += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
+        words += [self.autocast] if self.autocast else []
         return " ".join([*words, f"seed {self.seed}"])
 
     def replace(self, **changes: Any) -> RunConfig:
@@ -183,6 +185,7 @@ class RunConfig:
             _demand(getattr(self, name) >= 0, name, self, "0 or more")
         _demand(self.clip is None or self.clip > 0, "clip", self, "a positive number or null")
         _demand(bool(self.dataset), "dataset", self, "a name")
+        _demand(self.autocast in (None, "bfloat16"), "autocast", self, "'bfloat16' or null")
         _demand(0 < self.share <= 1, "share", self, "a number in (0, 1]")
         _demand(0 <= self.label_noise <= 1, "label_noise", self, "a number in [0, 1]")
         _demand(0 <= self.hold_out < 1, "hold_out", self, "a number in [0, 1)")

@@ -132,8 +132,9 @@ def _train(
             x, y = group.part(*batch)
             place = epoch.index, number * group.size + group.rank
             x = adversarial_examples(config, network, x.to(dtype), y, at=place)
-            logits = model(x)
-            loss = loss_of(logits, y)
+            with torch.autocast(device.type, torch.bfloat16, enabled=config.autocast is not None):
+                logits = model(x)
+                loss = loss_of(logits, y)
             loss_now = loss.item()
             _demand_finite("training", loss_now, network, str(epoch), epoch.rate)
             optimizer.zero_grad()

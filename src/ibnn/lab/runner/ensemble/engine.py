@@ -27,7 +27,7 @@ def suits(config: RunConfig) -> bool:
     fixed = config.neuron == "standard" or not (config.learn_lam or config.learn_slope)
     usual = config.sigma == "tanh" and config.solver == "newton" and config.adjoint == "implicit"
     whole = config.share == 1 and not config.label_noise and not config.hold_out
-    plain = whole and not config.adversarial_eps and not config.weight_decay
+    plain = whole and not (config.adversarial_eps or config.weight_decay or config.autocast)
     known = config.network == "perceptron" and config.neuron in ("standard", "implicit")
     return known and fixed and usual and plain
 
