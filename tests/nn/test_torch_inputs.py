@@ -1,4 +1,4 @@
-"""Torch's own database of module inputs, pointed at our layers: what the parent takes, ours takes."""
+"""Torch's own database of module inputs: what the parent takes, our layers take."""
 
 import pytest
 import torch

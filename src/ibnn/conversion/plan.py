@@ -91,12 +91,13 @@ class Plan:
         layers: the choices of every implicit layer, by its name in `named_modules`.
         version: of this format.
 
-    >>> import ibnn
-    >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    >>> plan = ibnn.convert(model, lam=-0.5).conversion.plan
-    >>> again = ibnn.convert(model, plan=Plan.from_json(plan.to_json()))
-    >>> again[0]
-    Linear(in_features=4, out_features=8, bias=True, lam=-0.5, slope=10, ...)
+    Examples:
+        >>> import ibnn
+        >>> model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> plan = ibnn.convert(model, lam=-0.5).conversion.plan
+        >>> again = ibnn.convert(model, plan=Plan.from_json(plan.to_json()))
+        >>> again[0]
+        Linear(in_features=4, out_features=8, bias=True, lam=-0.5, slope=10, ...)
     """
 
     layers: dict[str, LayerPlan]

@@ -34,11 +34,12 @@ def save(model: nn.Module, folder: Folder) -> Path:
     Returns:
         The folder.
 
-    >>> import ibnn, tempfile
-    >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    >>> folder = save(ibnn.convert(network, lam=-0.5), tempfile.mkdtemp())
-    >>> load(folder, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))[0]
-    Linear(in_features=4, out_features=8, bias=True, lam=-0.5, slope=10, ...)
+    Examples:
+        >>> import ibnn, tempfile
+        >>> network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> folder = save(ibnn.convert(network, lam=-0.5), tempfile.mkdtemp())
+        >>> load(folder, nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)))[0]
+        Linear(in_features=4, out_features=8, bias=True, lam=-0.5, slope=10, ...)
     """
     safetensors = _safetensors()
     if not isinstance(model, nn.Module):

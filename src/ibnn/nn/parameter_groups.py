@@ -24,12 +24,13 @@ def parameter_groups(
         weight_decay: of the weights.
         lam_lr: learning rate of the second group, `lr` by default.
 
-    >>> import ibnn, torch
-    >>> model = nn.Sequential(ibnn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
-    >>> groups = parameter_groups(model, lr=0.1, weight_decay=1e-4, lam_lr=0.01)
-    >>> [(group["name"], len(group["params"]), group["weight_decay"]) for group in groups]
-    [('weights', 4, 0.0001), ('implicit bias', 1, 0.0)]
-    >>> optimizer = torch.optim.AdamW(groups)
+    Examples:
+        >>> import ibnn, torch
+        >>> model = nn.Sequential(ibnn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+        >>> groups = parameter_groups(model, lr=0.1, weight_decay=1e-4, lam_lr=0.01)
+        >>> [(group["name"], len(group["params"]), group["weight_decay"]) for group in groups]
+        [('weights', 4, 0.0001), ('implicit bias', 1, 0.0)]
+        >>> optimizer = torch.optim.AdamW(groups)
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")

@@ -100,13 +100,13 @@ class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
 class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
     """`torch.nn.ConvTranspose2d` followed by the implicit bias.
 
-    >>> layer = ConvTranspose2d(8, 3, kernel_size=2, stride=2, lam=-0.1)
-    >>> layer(torch.rand(2, 8, 5, 5), output_size=(11, 11)).shape
-    torch.Size([2, 3, 11, 11])
+    Examples:
+        >>> layer = ConvTranspose2d(8, 3, kernel_size=2, stride=2, lam=-0.1)
+        >>> layer(torch.rand(2, 8, 5, 5), output_size=(11, 11)).shape
+        torch.Size([2, 3, 11, 11])
 
-    Args:
-        in_channels, ..., dtype: those of `torch.nn.ConvTranspose2d`.
-        lam, slope, coupling, ..., on_failure: those of `ibnn.Conv2d`.
+    Up to `dtype` the arguments are those of `torch.nn.ConvTranspose2d`, from `lam` on those of
+    `ibnn.Conv2d`.
     """
 
     spatial_dims = 2
