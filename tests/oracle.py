@@ -89,8 +89,10 @@ def threshold(slope, weights=None):
     return math.inf if mu <= EPS else 1 / (slope * mu)
 
 
-def solve_row(y, lam, slope, weights=None, sigma="tanh", max_steps=500):
+def solve_row(y, lam, slope, weights=None, sigma="tanh", max_steps=500, start=None):
     """The solution z for lam below the threshold, as exact as float64 allows.
+
+    There is one solution only, so `start` changes how long it takes and not what is found.
 
     Newton's direction is a descent direction of the strictly convex energy, so Armijo's rule
     makes it converge from anywhere; hardtanh too, whose energy is C1 and piecewise quadratic and
@@ -102,14 +104,16 @@ def solve_row(y, lam, slope, weights=None, sigma="tanh", max_steps=500):
         raise ValueError("y must be finite")
     if lam > 0 and len(y) and lam >= threshold(slope, weights):
         raise ValueError(f"lam = {lam} is not below the threshold {threshold(slope, weights)}")
-    if lam == 0 or len(y) < 2:
+    if lam == 0 or len(y) < 2 or np.ptp(y) == 0:
         return y.copy()
 
     # Working around the centre keeps the digits of rows whose mean dwarfs their spread.
     centre = np.median(y)
     problem = (y - centre, lam, slope, weights, sigma)
-    z, gradient = y - centre, residual_row(y - centre, *problem)
-    scale = 1 + np.abs(y - centre)
+    z = (y if start is None else np.asarray(start, dtype=np.float64)) - centre
+    gradient = residual_row(z, *problem)
+    # A row narrower than 1 is solved to the digits of its spread, not of 1.
+    scale = min(1.0, np.ptp(y)) + np.abs(y - centre)
     for _ in range(max_steps):
         if np.max(np.abs(gradient) / scale) <= EPS:
             break
@@ -118,7 +122,7 @@ def solve_row(y, lam, slope, weights=None, sigma="tanh", max_steps=500):
         )
         moved = _armijo(z, direction, gradient, problem)
         if moved is None:
-            moved = _smaller_residual(z, direction, gradient, problem)
+            moved = _smaller_residual(z, direction, gradient, problem, scale)
         if moved is None:
             break
         z, gradient = moved
@@ -143,12 +147,16 @@ def _armijo(z, direction, gradient, problem):
     return None
 
 
-def _smaller_residual(z, direction, gradient, problem):
-    """The first of z + t d whose residual is smaller, or None: z is then at rounding level."""
+def _smaller_residual(z, direction, gradient, problem, scale):
+    """The first of z + t d whose residual is smaller, or None: z is then at rounding level.
+
+    Each unit counts by its own digits: the rounding of one at 1e30 would hide all the others.
+    """
     for halvings in range(20):
         trial = z + 0.5**halvings * direction
         residual = residual_row(trial, *problem)
-        if np.linalg.norm(residual) < (1 - 0.1 * 0.5**halvings) * np.linalg.norm(gradient):
+        size = np.linalg.norm(gradient / scale)
+        if np.linalg.norm(residual / scale) < (1 - 0.1 * 0.5**halvings) * size:
             return trial, residual
     return None
 
@@ -157,10 +165,15 @@ def gradient_row(y, lam, slope, g, weights=None, sigma="tanh", z=None):
     """(dL/dy, dL/dlam, dL/dslope) of L = g . z; pass z if it is already known."""
     z = solve_row(y, lam, slope, weights, sigma) if z is None else z
     v = _adjoint(z, lam, slope, g, weights, sigma)
+    by_slope = bias_by_slope_row(z, slope, weights, sigma)
+    return v, -v @ bias_row(z, slope, weights, sigma), -lam * (v @ by_slope)
+
+
+def bias_by_slope_row(z, slope, weights=None, sigma="tanh"):
+    """dB_i/dslope at a fixed z."""
     _, derivative, _ = SIGMAS[sigma]
     differences = z[None, :] - z[:, None]
-    bias_by_slope = _weighted(weights, differences * derivative(slope * differences))
-    return v, -v @ bias_row(z, slope, weights, sigma), -lam * (v @ bias_by_slope)
+    return _weighted(weights, differences * derivative(slope * differences))
 
 
 def weight_gradient_row(y, lam, slope, g, weights, sigma="tanh", z=None):

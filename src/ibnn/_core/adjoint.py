@@ -321,9 +321,15 @@ class implicit_solve(Function):
 
 def _slope_change(z: Tensor, weight: Tensor | None, rest: Any) -> Tensor:
     """DB z: how B changes as the slope grows, times the slope. DB ignores a shift of z, which
-    would cost digits."""
-    centered = z - z.detach().median(-1, keepdim=True).values if z.numel() else z
-    return _moved_sum(z, None, weight, centered, 0, rest)
+    would cost digits; and it is a difference of terms as large as z, which takes a double's."""
+    if z.device.type != "mps":  # which has no doubles
+        weight = None if weight is None else weight.double()
+        return _moved_sum(z.double(), None, weight, _centered(z.double()), 0, rest).to(z.dtype)
+    return _moved_sum(z, None, weight, _centered(z), 0, rest)
+
+
+def _centered(z: Tensor) -> Tensor:
+    return z - z.detach().median(-1, keepdim=True).values if z.numel() else z
 
 
 def _row_sum(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from ibnn import engine as engines
 from ibnn._core import solution
 from ibnn._core.opaque import opaque
 from ibnn._core.options import SolveOptions, read
-from ibnn._core.system import RESOLUTION, LinearSolve, PairSum, System
+from ibnn._core.system import GRADIENT_ERROR, RESOLUTION, LinearSolve, PairSum, System
 from ibnn.solver.linear import conjugate_gradients
 
 P = ParamSpec("P")
@@ -107,8 +107,10 @@ def solve(
     if engine is not None:
         atol, rtol = _tolerances(options, y.dtype)
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
+        # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
+        strength = lam * slope if y.device.type == "mps" else lam.double() * slope.double()
         z, residual, steps, converged = engine.solve(
-            case, y, lam * slope, slope, weight, atol * slope, resolution
+            case, y, strength, slope, weight, atol * slope, resolution
         )
         residual = residual / slope
         left = ~converged & residual.isfinite()
@@ -162,18 +164,18 @@ def solve_adjoint(
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
     if engine is not None:
-        v, residual, dot = engine.adjoint(case, z, g, strength, weight)
+        v, error, dot = engine.adjoint(case, z, g, strength, weight)
     else:
         equation = system(z, strength, torch.ones_like(strength), weight, units, options)
         jacobian, diagonal = equation.linearised(z)
         rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
-        v, residual = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
+        v, error = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
         v = torch.where(strength.unsqueeze(-1) == 0, g, v)
         dot = (v * equation.bias(z)).sum(-1)
     # a row that is not finite needs no further word: it was reported on the way forward
-    failed = (residual > (2e-5 if z.dtype == torch.float32 else 1e-9)) & residual.isfinite()
+    failed = (error > GRADIENT_ERROR[z.dtype]) & error.isfinite()
     what = "implicit bias, backward"
-    solution.report(what, failed, residual, options.on_failure, options.watcher)
+    solution.report(what, failed, error, options.on_failure, options.watcher)
     return v, dot
 
 

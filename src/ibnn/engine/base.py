@@ -41,17 +41,18 @@ class RowSolutions(NamedTuple):
 
 
 class AdjointSolutions(NamedTuple):
-    """v with J(z) v = g, and of each row |J v - g| / |g| and v . B(z)."""
+    """v with J(z) v = g, and of each row v's relative error, as far as the true residual J v - g
+    shows it, and v . B(z)."""
 
     v: Tensor
-    residual: Tensor
+    error: Tensor
     dot: Tensor
 
 
 class Engine:
     """Serves some cases. Rows are independent: (rows, units) in, (rows, units) out.
 
-    `strength` is lam * slope of each row. z and y of `adjoint` and `pair_sum` are in units where
+    `strength` is lam * slope of each row, to `solve` in float64 where the device has it. z and y of `adjoint` and `pair_sum` are in units where
     sigma has slope 1; those of `solve` are before the slope.
     """
 

@@ -95,8 +95,9 @@ def solve_jacobian(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)).
 
-    Returns v, the relative residual |J v - g| / |g| per row, and sum_i v_i G(z_i) per row (zero if
-    not asked for). `z` has any layout that `solve_rows` takes, and v has the same.
+    Returns v, an estimate of its relative error per row (from the true residual J v - g), and
+    sum_i v_i G(z_i) per row (zero if not asked for). `z` has any layout that `solve_rows` takes,
+    and v has the same.
     """
     z, layout = _laid_out(z)
     if g.stride() != z.stride():

@@ -32,6 +32,7 @@ class PortableEngine(Engine):
         atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
+        strength = strength.to(y.dtype)
         low, high = y.amin(-1), y.amax(-1)
         spread, reach = (high - low) * slope, high.maximum(-low) * slope
         if resolution:

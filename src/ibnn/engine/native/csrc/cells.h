@@ -2,7 +2,8 @@
 //
 // A one-dimensional fast multipole method. Units fall into cells of fixed width; a cell is described by M Chebyshev
 // moments (smooth sigma: the error falls like 6^-M). Cells far apart talk through cells twice, four times, ... as wide.
-// Only occupied cells exist, so a unit at 1e30 costs one more cell per level, not memory for the range.
+// Only occupied cells exist, so a unit at 1e30 costs one more cell per level, not memory for the range; and it does not cost
+// the others their digits, since places are kept as a cell and the way from its left end.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace ibnn {
 
-constexpr int kMaxLevels = 44;
+constexpr int kMaxLevels = 60;
 
 // Matrices of the method: they depend on sigma only and are shared by all rows and threads.
 template <int M> class CellTables {
@@ -99,6 +100,8 @@ template <int M> class CellSums {
 
  private:
   static constexpr int W = 8;  // units handled side by side in one SIMD loop
+  static constexpr double kLong = 1 << 15;  // cells; places counted from the lowest unit lose five digits then
+  static constexpr double kLongestGap = 8589934592.0;  // cells
   const Sigma kind_;
   const CellTables<M>& tables_;
   long n_ = 0;
@@ -112,20 +115,39 @@ template <int M> class CellSums {
   std::vector<Cell> cells_[kMaxLevels];
   Array<double> moment_[kMaxLevels], field_[kMaxLevels];
   std::vector<std::pair<int64_t, long>> sorter_;
+  std::vector<std::pair<double, long>> in_order_;
 
   void place(const double* z) {
     const double width = cell_width(kind_);
     order_.resize(n_), local_.resize(n_), weight_.resize(n_ + W), result_.resize(n_ + W), key_.resize(n_);
     double low = z[0], high = z[0];
     for (long i = 0; i < n_; ++i) low = std::min(low, z[i]), high = std::max(high, z[i]);
-    // 2^42 cells cover any range that matters; farther units sit in the last cell, where s is flat to 1e-12.
-    const double last = std::ldexp(1.0, kMaxLevels - 2);
-    for (long i = 0; i < n_; ++i) key_[i] = static_cast<int64_t>(std::min(last, std::floor((z[i] - low) / width)));
-    sort_by_cell(static_cast<int64_t>(std::min(last, std::floor((high - low) / width))) + 1);
+    if (!(high - low < kLong * width)) return place_in_order(z, width);
+    for (long i = 0; i < n_; ++i) key_[i] = static_cast<int64_t>(std::floor((z[i] - low) / width));
+    sort_by_cell(static_cast<int64_t>(std::floor((high - low) / width)) + 1);
     for (long j = 0; j < n_; ++j) {
       const long i = order_[j];
       const double x = 2 * ((z[i] - low) / width - static_cast<double>(key_[i])) - 1;
       local_[j] = std::min(1.0, std::max(-1.0, x));
+    }
+  }
+
+  // From one unit to the next: counted from a unit at -1e18, those around 0 would all be in one place. Beyond 2^33 cells s
+  // is flat to 1e-10, so longer gaps are all alike.
+  void place_in_order(const double* z, double width) {
+    in_order_.resize(n_);
+    for (long i = 0; i < n_; ++i) in_order_[i] = {z[i], i};
+    std::sort(in_order_.begin(), in_order_.end());
+    int64_t key = 0;
+    double inside = 0;
+    for (long j = 0; j < n_; ++j) {
+      if (j > 0) {
+        const double on = inside + std::min(kLongestGap, (in_order_[j].first - in_order_[j - 1].first) / width);
+        key += static_cast<int64_t>(std::floor(on)), inside = on - std::floor(on);
+      }
+      order_[j] = in_order_[j].second;
+      key_[order_[j]] = key;
+      local_[j] = 2 * inside - 1;
     }
   }
 

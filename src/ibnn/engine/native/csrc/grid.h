@@ -105,13 +105,14 @@ class Grid {
       const long m = std::min(kBlock, n - first);
       locate(x + first, m, cell, place);
       for (long i = 0; i < m; ++i) {
+        // The halves are moved one by one: joined on the stack, each would wait for the stores of both.
         float* slot = slots_.slot(cell[i] * 16L + 8 * (i & 1), 8);
-        Lanes4 v[2];
-        std::memcpy(v, slot, 32);
+        Lanes4 once, weighted;
+        std::memcpy(&once, slot, 16), std::memcpy(&weighted, slot + 4, 16);
         const Lanes4 w = spline(place[i]);
-        v[0] += w;
-        v[1] += w * g[first + i];
-        std::memcpy(slot, v, 32);
+        once += w;
+        weighted += w * g[first + i];
+        std::memcpy(slot, &once, 16), std::memcpy(slot + 4, &weighted, 16);
       }
     }
   }

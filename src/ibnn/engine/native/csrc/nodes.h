@@ -139,32 +139,49 @@ class Nodes {
     std::sort(sample, sample + kSample);
     const float width = sample[kSample - 7] - sample[6];
     const float low = sample[6] - 2.5f * width, high = sample[kSample - 7] + 2.5f * width;
-    inside_.resize(n), inside_g_.resize(n);
-    inside_index_.resize(n);
-    long count = 0;
-    float from = high, to = low;
+    far_low_.clear(), far_high_.clear();
     for (long i = 0; i < n; ++i) {
-      if (row[i] < low)
-        far_low_.push_back({row[i], i});
-      else if (row[i] > high)
-        far_high_.push_back({row[i], i});
-      else {
-        inside_[count] = row[i], inside_g_[count] = g ? g[i] : 0, inside_index_[count++] = i;
-        from = std::min(from, row[i]), to = std::max(to, row[i]);
-      }
+      if (row[i] < low) far_low_.push_back({row[i], i});
+      if (row[i] > high) far_high_.push_back({row[i], i});
     }
-    const long far = static_cast<long>(far_low_.size() + far_high_.size());
-    if (count < 2 || far > 64 + n / 16 || !(to - from > 1e-6f * std::max(std::fabs(to), std::fabs(from)))) return false;
+    if (static_cast<long>(far_low_.size() + far_high_.size()) > 64 + n / 16) return false;
+    std::sort(far_low_.begin(), far_low_.end());
+    std::sort(far_high_.begin(), far_high_.end());
+    take_in(row, g, n, low, high, h);
+    const long count = static_cast<long>(inside_index_.size()), far = n - count;
+    if (count < 2) return false;
+    float from, to;
+    range_of(inside_.data(), count, &from, &to);
+    if (!(to - from > 1e-6f * std::max(std::fabs(to), std::fabs(from)))) return false;
     const long wanted = cells_for(from, to, h, fewest);
     if (wanted + far > most) return false;
     join(g, n, count, from, to, wanted);
     return true;
   }
 
+  // The units on the grid: those between low and high, and far ones that no gap parts from them. The grid has a node
+  // beyond each of its ends, and sums over nodes take them to be in order.
+  void take_in(const float* row, const float* g, long n, float low, float high, float h) {
+    float from = high, to = low;
+    for (long i = 0; i < n; ++i)
+      if (row[i] >= low && row[i] <= high) from = std::min(from, row[i]), to = std::max(to, row[i]);
+    const float gap = 2 * h;
+    while (!far_low_.empty() && from - far_low_.back().first < gap) from = far_low_.back().first, far_low_.pop_back();
+    size_t first = 0;
+    while (first < far_high_.size() && far_high_[first].first - to < gap) to = far_high_[first++].first;
+    far_high_.erase(far_high_.begin(), far_high_.begin() + static_cast<long>(first));
+    inside_.resize(n), inside_g_.resize(n);
+    inside_index_.clear();
+    for (long i = 0; i < n; ++i) {
+      if (!(row[i] >= from && row[i] <= to)) continue;
+      const long k = static_cast<long>(inside_index_.size());
+      inside_[k] = row[i], inside_g_[k] = g ? g[i] : 0;
+      inside_index_.push_back(i);
+    }
+  }
+
   void join(const float* g, long n, long count, float from, float to, long wanted) {
     split = true;
-    std::sort(far_low_.begin(), far_low_.end());
-    std::sort(far_high_.begin(), far_high_.end());
     before = static_cast<long>(far_low_.size());
     grid.cover(from, to, wanted);
     const long nodes = grid.nodes();

@@ -1,8 +1,9 @@
-// One row at a time, uniform weights: nodes where they serve, the units themselves otherwise; and its buffers.
+// One row at a time, uniform weights, and its buffers: moments where it is narrow, nodes where they serve, else the units.
 #pragma once
 #include <limits>
 #include <vector>
 
+#include "narrow.h"
 #include "node_solver.h"
 #include "tiny.h"
 #include "unit_newton.h"
@@ -23,6 +24,17 @@ inline double range(const double* x, long n) {
   return *ends.second - *ends.first;
 }
 
+inline double size_of(const float* x, long n) {
+  float low, high;
+  range_of(x, n, &low, &high);
+  return std::max(-low, high);
+}
+inline double size_of(const double* x, long n) {
+  double size = 0;
+  for (long i = 0; i < n; ++i) size = std::max(size, std::fabs(x[i]));
+  return size;
+}
+
 template <class T> bool finite_row(const T* x, long n) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   constexpr Bits exponent = sizeof(T) == 4 ? Bits(0x7f800000) : Bits(0x7ff0000000000000);
@@ -35,6 +47,8 @@ template <class T> bool finite_row(const T* x, long n) {
   return bad == 0;
 }
 
+template <class T> void spoil(T* z, long n) { std::fill(z, z + n, std::numeric_limits<T>::quiet_NaN()); }
+
 // Whatever the sigma, hardtanh never comes to the nodes (its kinks spoil the splines).
 template <Sigma kind> struct FastRows : NodeSolver<kind> {};
 template <> struct FastRows<Sigma::hardtanh> {};
@@ -44,10 +58,12 @@ template <Sigma kind, class T> struct Rows {
   static constexpr bool on_nodes = kind != Sigma::hardtanh;
   UnitSums<terms<T>> sums{kind};
   UnitNewton<terms<T>> newton{kind};
+  UnitNewton<terms<double>> finer{kind};  // for floats near the threshold, or strongly coupled
   FastRows<kind> nodes;
   Tiny<kind> tiny;
+  Narrow<kind> narrow;
   Array<double> a, b, c, d;
-  Array<T> row;
+  Array<T> row, near_one;
   Array<float> y32, z32;
   Array<T> in_order;
   std::vector<std::pair<T, long>> order;
@@ -74,23 +90,47 @@ template <Sigma kind, class T> struct Rows {
     std::copy(c.data(), c.data() + n, out);
   }
 
-  Outcome find_roots(const T* y, long n, double strength, double atol, T* z) {
+  // slope * z solves the equation of slope * y. The accuracy asked for is atol, or the share `resolution` of the spread
+  // if that is less (and not 0), both after the slope. For c > 0 what J makes of an error counts, too, and the spread as
+  // 1 at most: over that sigma varies.
+  Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
+    Outcome out;
+    const double spread = range(y, n);
+    const double near = resolution * (strength > 0 ? std::min(1.0, slope * spread) : slope * spread);
+    if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;
+    const T p = static_cast<T>(slope);
+    const T* wide = scaled(y, n, p);
+    if (!finite_row(wide, n)) {
+      spoil(z, n);
+      return {std::numeric_limits<double>::infinity(), 0, false};
+    }
+    std::copy(wide, wide + n, z);
+    // Sums of floats, and so the nodes, cannot tell residuals apart below this; B is at most 1, and the spread of z.
+    const double spread_of_z = slope * spread / (strength > 0 && strength < 1 ? 1 - strength : 1);
+    const double noise = sizeof(T) == 4 ? 2e-8 * std::fabs(strength) * std::min(1.0, spread_of_z) : 0;
+    out = find_scaled(wide, n, strength, near > 0 ? std::min(atol, near) : atol, noise, z);
+    if (p != T(1))
+      for (long i = 0; i < n; ++i) z[i] /= p;
+    return out;
+  }
+
+  Outcome find_scaled(const T* y, long n, double strength, double atol, double noise, T* z) {
     Outcome out;
     // For c > 0 an error of z is up to 1 / (1 - c) times the residual.
     const double tol = atol * (strength > 0 && strength < 1 ? 1 - strength : 1);
     if (on_nodes && strength < 1) {
       if (n <= Tiny<kind>::most) {
         if (find_tiny(y, n, strength, tol, z, &out)) return out;
-      } else if (find_on_nodes(y, n, strength, atol, z, &out)) {
+      } else if (tol >= noise && find_on_nodes(y, n, strength, atol, z, &out)) {
         return out;
       }
     }
     if (kind == Sigma::hardtanh) sort_units(y, n);
     const double* wide = widen(kind == Sigma::hardtanh ? in_order.data() : y, n, a);
     widen(kind == Sigma::hardtanh ? in_order.data() : z, n, c);
-    const double floor = 4 * largest(wide, n) * std::numeric_limits<double>::epsilon();
     const int before = out.steps;
-    out = newton.find_roots(wide, n, strength, std::max(tol, floor), c.data());
+    out = tol < 5 * noise ? finer.find_roots(wide, n, strength, tol, c.data())
+                          : newton.find_roots(wide, n, strength, tol, c.data());
     out.steps += before;
     if (kind == Sigma::hardtanh)
       for (long i = 0; i < n; ++i) z[order[i].second] = static_cast<T>(c[i]);
@@ -101,9 +141,8 @@ template <Sigma kind, class T> struct Rows {
 
   bool find_tiny(const T* y, long n, double strength, double tol, T* z, Outcome* out) {
     const double* wide = widen(y, n, a);
-    const double floor = 4 * largest(wide, n) * std::numeric_limits<double>::epsilon();
     c.resize(n);
-    if (!tiny.find_roots(wide, n, strength, std::max(tol, floor), c.data(), out)) return false;
+    if (!tiny.find_roots(wide, n, strength, tol, c.data(), out)) return false;
     std::copy(c.data(), c.data() + n, z);
     return true;
   }
@@ -133,12 +172,28 @@ template <Sigma kind, class T> struct Rows {
     return false;
   }
 
+  // J v = g, and v . B if asked for. Returns an estimate of the relative error of v.
   double solve_jacobian(const T* z, const T* g, long n, double strength, T* v, double* dot_out) {
+    double error;
+    if (narrow.solve_jacobian(z, g, n, range(z, n), strength, v, dot_out, &error)) return error;
+    int exponent;
+    if (!std::frexp(size_of(g, n), &exponent)) return 0;  // g = 0 is copied to v
+    if (std::abs(exponent) <= 30) return solve_scaled(z, g, n, strength, v, dot_out);
+    // Squares of numbers far from 1 would under- or overflow.
+    near_one.resize(n);
+    for (long i = 0; i < n; ++i) near_one[i] = std::ldexp(g[i], -exponent);
+    error = solve_scaled(z, near_one.data(), n, strength, v, dot_out);
+    for (long i = 0; i < n; ++i) v[i] = std::ldexp(v[i], exponent);
+    if (dot_out) *dot_out = std::ldexp(*dot_out, exponent);
+    return error;
+  }
+
+  double solve_scaled(const T* z, const T* g, long n, double strength, T* v, double* dot_out) {
     if (n <= Tiny<kind>::most && strength < 1) {
       c.resize(n);
       if (tiny.solve_jacobian(widen(z, n, a), widen(g, n, b), n, strength, c.data(), dot_out)) {
         std::copy(c.data(), c.data() + n, v);
-        return 0;
+        return 0;  // factorised in double
       }
     }
     if constexpr (on_nodes && sizeof(T) == 4) {
@@ -148,17 +203,19 @@ template <Sigma kind, class T> struct Rows {
     }
     c.resize(n), d.resize(n);
     const double rtol = sizeof(T) == 4 ? 1e-6 : 1e-12;
-    const double residual = newton.solve_jacobian(widen(z, n, a), widen(g, n, b), n, strength, rtol, c.data());
-    if (dot_out) {
-      newton.potential(d.data());
-      *dot_out = dot(c.data(), d.data(), n);
-    }
+    auto solve_by = [&](auto& units) {
+      const double error = units.solve_jacobian(widen(z, n, a), widen(g, n, b), n, strength, rtol, c.data());
+      if (dot_out) {
+        units.potential(d.data());
+        *dot_out = dot(c.data(), d.data(), n);
+      }
+      return error;
+    };
+    const double error = strength > 0.98 || strength < -100 ? solve_by(finer) : solve_by(newton);
     std::copy(c.data(), c.data() + n, v);
-    return residual;
+    return error;
   }
 };
-
-template <class T> void spoil(T* z, long n) { std::fill(z, z + n, std::numeric_limits<T>::quiet_NaN()); }
 
 template <Sigma kind, class T> Rows<kind, T>& buffers() {
   static thread_local Rows<kind, T> rows;
@@ -170,24 +227,14 @@ template <Sigma kind, class T> Rows<kind, T>& buffers() {
 template <Sigma kind, class T>
 void find_roots_of_row(const T* y, double strength, double atol, double slope, long n, double resolution, T* z,
                        double* residual, int* steps, bool* solved) {
-  const T p = static_cast<T>(slope);
-  const T* yr = buffers<kind, T>().scaled(y, n, p);
-  *residual = 0, *steps = 0, *solved = true;
-  if (!finite_row(yr, n) || !std::isfinite(strength)) {
-    spoil(z, n);
-    *residual = std::numeric_limits<double>::infinity(), *solved = false;
-    return;
-  }
-  if (strength == 0 || n < 2) {
+  Outcome out;
+  if (!finite_row(y, n) || !std::isfinite(strength) || !std::isfinite(slope))
+    out = {std::numeric_limits<double>::infinity(), 0, false}, spoil(z, n);
+  else if (strength == 0 || n < 2)
     std::copy(y, y + n, z);
-    return;
-  }
-  std::copy(yr, yr + n, z);
-  const double near = resolution * range(yr, n);
-  const Outcome out = buffers<kind, T>().find_roots(yr, n, strength, near > 0 ? std::min(atol, near) : atol, z);
+  else
+    out = buffers<kind, T>().find_roots(y, n, slope, strength, atol, resolution, z);
   *residual = out.residual, *steps = out.steps, *solved = out.solved;
-  if (p != T(1))
-    for (long i = 0; i < n; ++i) z[i] /= p;
 }
 
 template <Sigma kind, class T>

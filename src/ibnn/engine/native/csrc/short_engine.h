@@ -24,10 +24,15 @@ template <Sigma kind, class T> class ShortEngine {
     const V range = p * (high - low);
     // The units of z are closer together than those of y for c < 0, farther apart by up to 2 c and 1 / (1 - c) otherwise.
     const V reach = c > 0 ? least_of(range + 2 * c, range / (1 - c)) : range;
-    const M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
-    const V near = static_cast<T>(task.resolution) * range, asked = lanes_of(task.atol, first, count, T(0));
+    M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
+    const V near = static_cast<T>(task.resolution) * (c > 0 ? least_of(range, pack_of(T(1))) : range), asked = lanes_of(task.atol, first, count, T(0));
+    // What rounding leaves of B, which is at most 1 and the spread of z, must not be seen in z, nor in its differences.
+    const V noise = 2 * std::numeric_limits<T>::epsilon() * size_of(c), least = c > 0 ? 1 - c : pack_of(T(1));
+    mine &= (noise * least_of(reach, pack_of(T(1))) <= 4 * least * asked) & ((c < 0) | (noise <= T(5e-5) * least));
     const V atol = (near > 0) & (near < asked) ? near : asked;
     const V origin = origin_of(low, high, p, reach);
+    // Nor must the rounding of the origin, in units that are nearer to 0 than it.
+    mine &= p * std::numeric_limits<T>::epsilon() * size_of(origin - nearest_to_zero(low, high)) <= asked;
     M solved = {};
     for (Reach one : {Reach::close, Reach::usual, Reach::far}) {
       const M now = mine & lanes_at(one, reach);
@@ -65,21 +70,23 @@ template <Sigma kind, class T> class ShortEngine {
     for (Reach one : {Reach::close, Reach::usual, Reach::far}) {
       const M now = mine & lanes_at(one, reach);
       if (!any_lane(now)) continue;
-      // J passes a constant on unchanged; without it the rest keeps its digits.
-      V mean = {};
-      for (long i = 0; i < n; ++i) mean += now ? g_[i] : V{};
+      // J passes a constant on unchanged; without it the rest keeps its digits. Squares of g stay within the floats.
+      V mean = {}, size = pack_of(std::numeric_limits<T>::min());
+      for (long i = 0; i < n; ++i) size = most_of(size, now ? size_of(g_[i]) : V{});
+      const V scale = 1 / size;
+      for (long i = 0; i < n; ++i) mean += now ? scale * g_[i] : V{};
       mean /= static_cast<T>(n);
       for (long i = 0; i < n; ++i) {
-        solver_.y()[i] = now ? g_[i] - mean : V{};
+        solver_.y()[i] = now ? scale * g_[i] - mean : V{};
         solver_.z()[i] = now ? raw_[i] - origin : V{};
       }
       V dots;
       const V residual = solver_.solve_jacobian(c, one, now, &dots);
-      for (long i = 0; i < n; ++i) out_[i] = now ? mean + solver_.v()[i] : out_[i];
+      for (long i = 0; i < n; ++i) out_[i] = now ? size * (mean + solver_.v()[i]) : out_[i];
       for (int lane = 0; lane < count; ++lane)
         if (now[lane]) {
           task.residual[first + lane] = residual[lane];
-          if (task.dots) task.dots[first + lane] = dots[lane];
+          if (task.dots) task.dots[first + lane] = static_cast<double>(size[lane]) * dots[lane];
         }
       solved |= now & (residual <= kResidual);
     }
@@ -98,10 +105,12 @@ template <Sigma kind, class T> class ShortEngine {
     for (auto* a : {&raw_, &g_, &out_}) a->resize(n);
   }
 
+  static V nearest_to_zero(V low, V high) { return low > 0 ? low : (high < 0 ? high : V{}); }
+
   // Units are counted from the place of the row that is nearest to 0: differences keep the digits of y. If E = e^(2 z) would
   // not fit in its type then, from the middle of the row, and where it never fits, from 0.
   static V origin_of(V low, V high, V slope, V reach) {
-    const V nearest = low > 0 ? low : (high < 0 ? high : V{}), middle = T(0.5) * low + T(0.5) * high;
+    const V nearest = nearest_to_zero(low, high), middle = T(0.5) * low + T(0.5) * high;
     const V longest = slope * most_of(high - nearest, nearest - low) + T(0.5) * (reach - slope * (high - low));
     if (kind != Sigma::tanh) return nearest;
     return longest <= T(0.5) * kUsual<T> && reach > T(kClose) ? nearest : (reach <= kUsual<T> ? middle : V{});

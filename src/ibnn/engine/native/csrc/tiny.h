@@ -17,7 +17,7 @@ template <Sigma kind> class Tiny {
     n_ = n, c_ = c;
     std::copy(y, y + n, z);
     double size = evaluate(y, z);
-    for (out->steps = 0; worst_ > tol; ++out->steps) {
+    for (out->steps = 0; largest(r_, n) > tol; ++out->steps) {
       if (out->steps == 60 || !factorise()) return false;
       double step[most], trial[most];
       for (long i = 0; i < n; ++i) step[i] = -r_[i];
@@ -33,7 +33,7 @@ template <Sigma kind> class Tiny {
       std::copy(trial, trial + n, z);
       size = next;
     }
-    out->residual = worst_, out->solved = true;
+    out->residual = largest(r_, n), out->solved = true;
     return true;
   }
 
@@ -53,10 +53,10 @@ template <Sigma kind> class Tiny {
 
  private:
   long n_ = 0;
-  double c_ = 0, worst_ = 0;
+  double c_ = 0;
   double r_[most], bias_[most], slope_[most][most], factor_[most][most];
 
-  // The residual (its size comes back, its largest entry is worst_) and the slopes s'(z_k - z_i) / D.
+  // The residual (its size comes back) and the slopes s'(z_k - z_i) / D.
   double evaluate(const double* y, const double* z) {
     const double share = 1.0 / static_cast<double>(n_);
     std::fill(bias_, bias_ + n_, 0.0);
@@ -66,10 +66,9 @@ template <Sigma kind> class Tiny {
         bias_[i] += s, bias_[k] -= s;
         slope_[i][k] = share * Nonlinearity<kind>::slope(x);
       }
-    double sum = worst_ = 0;
+    double sum = 0;
     for (long i = 0; i < n_; ++i) {
-      r_[i] = z[i] - y[i] + c_ * bias_[i];
-      worst_ = std::max(worst_, std::fabs(r_[i]));
+      r_[i] = above_rounding(z[i] - y[i] + c_ * bias_[i], y[i]);
       sum += r_[i] * r_[i];
     }
     return std::sqrt(sum);

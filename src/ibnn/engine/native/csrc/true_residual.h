@@ -1,4 +1,4 @@
-// The residual of a row without any nodes, at a few of its units: what the answer from the nodes is judged by.
+// Sums of a row without any nodes, at a few of its units: what the answers from the nodes are judged by.
 #pragma once
 #include <algorithm>
 
@@ -16,9 +16,25 @@ template <Sigma kind> class TrueResidual {
       out[k] = (close ? from_powers(places[k], n) : from_values(z, places[k], n)) / static_cast<double>(n);
   }
 
+  // For units j = places[0 .. count): (1/n) sum_i s'(z_i - z_j) (v_i - v_j), which is DB v, and the same sum of s' alone.
+  void products(const float* z, const float* v, long n, const long* places, long count, double* out, double* density) {
+    const bool close = powers(z, n);
+    if (close) invert_powers(n);
+    for (long k = 0; k < count; ++k) {
+      out[k] = density[k] = 0;
+      for (long first = 0; first < n; first += kPart) {
+        const long end = std::min(first + kPart, n);
+        float change = 0, slopes = 0;
+        close ? add_powers(v, places[k], first, end, &change, &slopes)
+              : add_values(z, v, places[k], first, end, &change, &slopes);
+        out[k] += change / static_cast<double>(n), density[k] += slopes / static_cast<double>(n);
+      }
+    }
+  }
+
  private:
   static constexpr long kPart = 512;  // units summed in float; the parts are summed in double
-  Array<float> power_;
+  Array<float> power_, inverse_;
 
   // exp(2 z) of all units, if sigma is tanh and they do not overflow.
   bool powers(const float* z, long n) {
@@ -54,6 +70,41 @@ template <Sigma kind> class TrueResidual {
       sum += 2 * static_cast<double>(part);
     }
     return sum;
+  }
+
+  void invert_powers(long n) {
+    inverse_.resize(n);
+    const float* e = power_.data();
+    float* f = inverse_.data();
+    for (long i = 0; i < n; ++i) f[i] = 1 / e[i];
+  }
+
+  // s' = 4 b / (1 + b)^2 with b = exp(-2 |z_i - z_j|), the smaller of two ratios.
+  void add_powers(const float* v, long j, long first, long end, float* change, float* slopes) const {
+    const float *e = power_.data(), *f = inverse_.data(), ej = e[j], fj = f[j], own = v[j];
+    Lanes sums = {}, totals = {};
+    long i = first;
+    for (; i + 8 <= end; i += 8) {
+      const Lanes b = smaller(load_lanes(e + i) * fj, load_lanes(f + i) * ej);
+      const Lanes slope = b * inverse_lanes((1 + b) * (1 + b));
+      sums = fused(slope, load_lanes(v + i) - own, sums), totals += slope;
+    }
+    float sum = 0, total = 0;
+    for (; i < end; ++i) {
+      const float b = std::min(e[i] * fj, f[i] * ej), slope = b / ((1 + b) * (1 + b));
+      sum += slope * (v[i] - own), total += slope;
+    }
+    for (int k = 0; k < 8; ++k) sum += sums[k], total += totals[k];
+    *change = 4 * sum, *slopes = 4 * total;
+  }
+
+  static void add_values(const float* z, const float* v, long j, long first, long end, float* change, float* slopes) {
+    float sum = 0, total = 0;
+    for (long i = first; i < end; ++i) {
+      const float slope = Nonlinearity<kind>::slope(z[i] - z[j]);
+      sum += slope * (v[i] - v[j]), total += slope;
+    }
+    *change = sum, *slopes = total;
   }
 
   static double from_values(const float* z, long j, long n) {

@@ -2,8 +2,10 @@
 //
 // Below the threshold the energy is strictly convex and its gradient is r(z) = z + c G(z) - y, so the line search needs
 // no energy: it looks for a zero of r(z + t step) . step, which grows with t. Above the threshold nothing is promised:
-// the best z found is returned with its residual.
+// the best z found is returned with its residual. No row takes more than kMostSums sums.
 #pragma once
+#include <limits>
+
 #include "sums.h"
 
 namespace ibnn {
@@ -26,22 +28,29 @@ inline double largest(const double* a, long n) {
   return m;
 }
 
+// A residual, or 0 where it is only the rounding of its own unit: else that of one unit at 1e11 would hide how well the
+// others are solved.
+inline double above_rounding(double residual, double y) {
+  return std::fabs(residual) <= 4 * std::numeric_limits<double>::epsilon() * std::fabs(y) ? 0 : residual;
+}
+
 template <int M> class UnitNewton {
  public:
   explicit UnitNewton(Sigma kind) : sums_(kind) {}
 
   // z holds the starting point and receives the best point found. tol bounds max |r|.
   Outcome find_roots(const double* y, long n, double c, double tol, double* z) {
-    y_ = y, n_ = n, c_ = c;
+    y_ = y, n_ = n, c_ = c, taken_ = 0;
     for (auto* a : {&r_, &trial_, &trial_r_, &step_, &diag_, &best_}) a->resize(n);
     Outcome out;
     residual(z, r_.data());
     double best = largest(r_.data(), n);
     std::copy(z, z + n, best_.data());
     int stalled = 0;
-    for (; out.steps < max_steps && best > tol && stalled < (best < 100 * tol ? 3 : 40); ++out.steps) {
+    while (out.steps < max_steps && taken_ < kMostSums && best > tol && stalled < (best < 100 * tol ? 3 : 40)) {
       newton_direction(tol);
       advance(z);
+      ++out.steps;
       const double now = largest(r_.data(), n);
       stalled = now < 0.9 * best ? 0 : stalled + 1;
       if (now < best) {
@@ -55,22 +64,26 @@ template <int M> class UnitNewton {
     return out;
   }
 
-  // J v = g to |r| <= rtol |g| in the 2-norm; returns |J v - g| / |g|. Leaves G(z) readable by potential().
+  // J v = g; returns the relative error of v that its true residual speaks of (see error_from), rtol if all went well.
+  // Leaves G(z) readable by potential().
   double solve_jacobian(const double* z, const double* g, long n, double c, double rtol, double* v) {
-    n_ = n, c_ = c;
+    n_ = n, c_ = c, taken_ = 0;
     diag_.resize(n), r_.resize(n);
     sums_.set_points(z, n);
     slopes();
     conjugate_gradients(g, v, rtol, 500);
     apply(v, r_.data());
     for (long i = 0; i < n; ++i) r_[i] -= g[i];
-    return std::sqrt(dot(r_.data(), r_.data(), n) / std::max(1e-300, dot(g, g, n)));
+    return std::sqrt(error_from(r_.data()) / std::max(1e-300, dot(v, v, n)));
   }
+  int sums_taken() const { return taken_; }
   void potential(double* out) { sums_.sum(nullptr, 0, out); }
 
  private:
   static constexpr int max_steps = 100;
+  static constexpr int kMostSums = 2000;
   long n_ = 0;
+  int taken_ = 0;
   double c_ = 0;
   const double* y_ = nullptr;
   UnitSums<M> sums_;
@@ -79,17 +92,23 @@ template <int M> class UnitNewton {
   void residual(const double* z, double* r) {
     sums_.set_points(z, n_);
     sums_.sum(nullptr, 0, r);
-    for (long i = 0; i < n_; ++i) r[i] = z[i] + c_ * r[i] - y_[i];
+    ++taken_;
+    for (long i = 0; i < n_; ++i) r[i] = above_rounding(z[i] - y_[i] + c_ * r[i], y_[i]);
   }
 
   void slopes() {
     density_.resize(n_);
     sums_.sum(nullptr, 1, density_.data());
-    for (long i = 0; i < n_; ++i) diag_[i] = 1 - c_ * density_[i] + c_ / static_cast<double>(n_);
+    ++taken_;
+    for (long i = 0; i < n_; ++i) {
+      const double entry = 1 - c_ * density_[i] + c_ / static_cast<double>(n_);
+      diag_[i] = entry > 0 ? entry : 1;  // above the threshold: it preconditions, and must be positive
+    }
   }
 
   void apply(const double* v, double* out) {
     sums_.sum(v, 1, out);
+    ++taken_;
     for (long i = 0; i < n_; ++i) out[i] = v[i] + c_ * (out[i] - density_[i] * v[i]);
   }
 
@@ -111,7 +130,7 @@ template <int M> class UnitNewton {
       const double here = dot(trial_r_.data(), step_.data(), n_);
       const bool overshoot = here > 0.3 * std::fabs(start);
       const bool undershoot = high > 0 && here < -0.3 * std::fabs(start);
-      if (k >= 40 || !(overshoot || undershoot)) break;
+      if (k >= 40 || taken_ >= kMostSums || !(overshoot || undershoot)) break;
       if (overshoot)
         high = t, at_high = here;
       else
@@ -124,6 +143,18 @@ template <int M> class UnitNewton {
     std::copy(trial_r_.data(), trial_r_.data() + n_, r_.data());
   }
 
+  // The square of the error that a residual of J x = b leaves in x. No eigenvalue of J is below 1 for c < 0; for c > 0 J is
+  // near its diagonal where that is small.
+  double error_from(const double* r) const {
+    double sum = 0;
+    for (long i = 0; i < n_; ++i) {
+      const double error = r[i] / std::min(1.0, diag_[i]);
+      sum += error * error;
+    }
+    return sum;
+  }
+
+  // Until the error of x is the share rtol of it.
   void conjugate_gradients(const double* b, double* x, double rtol, int limit) {
     for (auto* a : {&cg_r_, &cg_p_, &cg_q_, &cg_s_}) a->resize(n_);
     double* r = cg_r_.data();
@@ -135,8 +166,8 @@ template <int M> class UnitNewton {
       p[i] = s[i] = r[i] / diag_[i];
     }
     double rho = dot(r, s, n_);
-    const double goal = rtol * rtol * dot(b, b, n_);
-    for (int k = 0; k < limit && dot(r, r, n_) > goal; ++k) {
+    double left = error_from(r);
+    for (int k = 0; k < limit && taken_ < kMostSums && left > rtol * rtol * dot(x, x, n_); ++k) {
       apply(p, q);
       const double curvature = dot(p, q, n_);
       if (!(curvature > 0)) {  // above the threshold: keep what there is, or the plain gradient
@@ -146,6 +177,7 @@ template <int M> class UnitNewton {
       const double alpha = rho / curvature;
       for (long i = 0; i < n_; ++i) x[i] += alpha * p[i], r[i] -= alpha * q[i];
       for (long i = 0; i < n_; ++i) s[i] = r[i] / diag_[i];
+      left = error_from(r);
       const double next = dot(r, s, n_), beta = next / rho;
       rho = next;
       for (long i = 0; i < n_; ++i) p[i] = s[i] + beta * p[i];

@@ -1,0 +1,119 @@
+"""Rows that broke an engine once: heavy tails, tiny spreads, gradients of any size, thresholds.
+
+What the fuzz (tests/test_fuzz.py) found, and what was reported; judged by the oracle.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+import ibnn
+from tests import oracle
+
+ENGINES = ["native"]
+DTYPES = [torch.float32, torch.float64]
+# DESIGN section 5
+ERROR_OF_GRADIENT = {torch.float32: 1e-4, torch.float64: 1e-8}
+
+
+def gradients(y, lam, g, engine, slope=10.0, **options):
+    """dL/dy, dL/dlam and dL/dslope of L = g . z; a failure is an error."""
+    inputs = [y.clone().requires_grad_()]
+    inputs += [torch.tensor(x, dtype=y.dtype, requires_grad=True) for x in (lam, slope)]
+    z = ibnn.implicit_bias(*inputs, engine=engine, on_failure="raise", **options)
+    return torch.autograd.grad(z, inputs, g)
+
+
+def relative(found, exact):
+    return np.linalg.norm(found.double().numpy() - exact) / np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("tails", ["cauchy", "student t(2)"])
+def test_gradients_of_rows_with_heavy_tails(engine, tails):
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        drawn = rng.standard_cauchy(2000) if tails == "cauchy" else rng.standard_t(2, 2000)
+        y = torch.tensor(0.03 * drawn, dtype=torch.float32)
+        g = torch.tensor(rng.standard_normal(2000), dtype=torch.float32)
+        dy, dlam, _ = gradients(y, -0.5, g, engine)
+        start = ibnn.implicit_bias(y, -0.5, engine=engine).double().numpy()
+        z = oracle.solve_row(y.double().numpy(), -0.5, 10.0, start=start)
+        v, by_lam, _ = oracle.gradient_row(None, -0.5, 10.0, g.double().numpy(), z=z)
+        assert relative(dy, v) <= 1e-4
+        bias = np.linalg.norm(oracle.bias_row(z, 10.0))
+        assert abs(float(dlam) - by_lam) <= 1e-4 * np.linalg.norm(v) * bias
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lam", [-1.0, 0.09])
+def test_there_is_no_smallest_spread(engine, dtype, lam, generator):
+    """slope |z| small: the equation is linear, z - mean = (y - mean) / (1 - lam slope)."""
+    for scale in (1e-3, 1e-5, 1e-7, 1e-9, 1e-13, 1e-16, 1e-19, 1e-30):
+        y = scale * torch.randn(3, 784, generator=generator, dtype=dtype)
+        g = torch.randn(3, 784, generator=generator, dtype=dtype)
+        found = ibnn.solve(y, lam, engine=engine, on_failure="raise")
+        assert found.converged.all()
+        exact, mean = y.double(), y.double().mean(-1, keepdim=True)
+        linear = mean + (exact - mean) / (1 - lam * 10)
+        spread = linear.abs().amax()
+        # s(x) = x - x^3 / 3: a share of spread^2 is not linear; units and means are rounded
+        allowed = (30 * 10 * scale / (1 - lam * 10) ** 2) ** 2
+        rounding = 4 * torch.finfo(dtype).eps * (y.abs().amax() + spread)
+        assert (found.value - linear).abs().amax() <= allowed * spread + rounding
+        if lam < 0:
+            assert (found.value <= y.amax(-1, keepdim=True)).all()
+            assert (found.value >= y.amin(-1, keepdim=True)).all()
+        dy, dlam, _ = gradients(y, lam, g, engine)
+        mean_g = g.double().mean(-1, keepdim=True)
+        v = mean_g + (g.double() - mean_g) / (1 - lam * 10)
+        wanted = ERROR_OF_GRADIENT[dtype] + allowed
+        assert (dy - v).norm() <= wanted * v.norm()
+        # B = slope (mean - z)
+        bias = 10 * (mean - linear)
+        assert (dlam + (v * bias).sum()).abs() <= wanted * v.norm() * bias.norm()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_denormal_rows_are_solved(engine):
+    y = torch.linspace(-1, 1, 100) * 1e-41
+    z = ibnn.implicit_bias(y, -0.1, engine=engine, on_failure="raise")
+    # 1e-45 is the smallest number there is
+    assert (z.double() - y.double() / 2).abs().amax() <= 1.5e-45
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("units", [5, 40, 300])
+def test_gradients_of_any_size_are_as_right_as_those_of_size_one(engine, dtype, units, generator):
+    y = torch.randn(units, generator=generator, dtype=dtype)
+    g = torch.randn(units, generator=generator, dtype=dtype)
+    scales = (1e-30, 1e-23, 1e-12, 1e12, 1e19, 1e30)
+    if dtype == torch.float64:
+        scales += (1e-250, 1e250)
+    one = gradients(y, -0.2, g, engine)
+    for scale in scales:
+        power = 2.0 ** round(np.log2(scale))  # whose product with g is exact
+        for found, expected in zip(gradients(y, -0.2, g * power, engine), one, strict=True):
+            size = expected.double().norm()
+            # the same sums in other units: rounding only, but scaled sums may be ordered anew
+            assert (found.double() / power - expected.double()).norm() <= 1e-5 * size
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_unit_at_the_end_of_the_world_costs_the_others_no_digits(engine, generator):
+    y = torch.randn(200, generator=generator, dtype=torch.float64)
+    y[7] = -1e17
+    g = torch.randn(200, generator=generator, dtype=torch.float64)
+    found = ibnn.implicit_bias(y, -0.2, engine=engine, on_failure="raise")
+    # to the others the far unit is a constant pull
+    near = torch.arange(200) != 7
+    rest = y[near].numpy() - 0.2 / 200
+    weights = np.full((199, 199), 1 / 200)
+    z = oracle.solve_row(rest, -0.2, 10.0, weights)
+    np.testing.assert_allclose(found[near].numpy(), z, atol=1e-10, rtol=0)
+    dy, _, _ = gradients(y, -0.2, g, engine)
+    v, _, _ = oracle.gradient_row(rest, -0.2, 10.0, g[near].numpy(), weights, z=z)
+    assert np.linalg.norm(dy[near].numpy() - v) <= 1e-8 * np.linalg.norm(v)
+    assert dy[7] == pytest.approx(float(g[7]), rel=1e-12)
