@@ -94,7 +94,10 @@ def _place(checkpoint: Path) -> Path:
 
 
 def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int) -> str:
-    """How long it will take at most, from the passes there can be and the time of one here."""
+    """How long it will take, from the passes there can be and the time of one here.
+
+    What an attack computes beside the network is not counted: little, but for tiny networks.
+    """
     import time
 
     import torch
@@ -110,8 +113,8 @@ def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int)
             times.append(time.perf_counter() - clock)
     seconds = passes(network, x, attacks, checks) * min(times) / len(batch)
     return (
-        f"{len(attacks)} attacks{' and the checks' if checks else ''} on {len(x)} images: at most "
-        f"about {duration(seconds)}, less where images fall early"
+        f"{len(attacks)} attacks{' and the checks' if checks else ''} on {len(x)} images: about "
+        f"{duration(max(1.0, seconds))} in the network, less where images fall early"
     )
 
 
