@@ -101,6 +101,19 @@ def test_gradients_of_any_size_are_as_right_as_those_of_size_one(engine, dtype, 
             assert (found.double() / power - expected.double()).norm() <= 1e-5 * size
 
 
+@pytest.mark.parametrize("coupling", [ibnn.Window(5), ibnn.Dense(units=40)], ids=str)
+def test_gradients_of_any_size_with_other_couplings(coupling, generator):
+    y = torch.randn(40, generator=generator)
+    g = torch.randn(40, generator=generator)
+    one = gradients(y, -0.2, g, None, coupling=coupling)
+    for exponent in (-100, -76, 40, 63, 100):
+        found = gradients(y, -0.2, g * 2.0**exponent, None, coupling=coupling)
+        for scaled, expected in zip(found, one, strict=True):
+            size = expected.double().norm()
+            error = (scaled.double() / 2.0**exponent - expected.double()).norm()
+            assert error <= 1e-5 * size
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_unit_at_the_end_of_the_world_costs_the_others_no_digits(engine, generator):
     y = torch.randn(200, generator=generator, dtype=torch.float64)

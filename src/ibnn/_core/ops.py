@@ -17,7 +17,7 @@ from ibnn._core import solution
 from ibnn._core.opaque import opaque
 from ibnn._core.options import SolveOptions, read
 from ibnn._core.system import GRADIENT_ERROR, RESOLUTION, LinearSolve, PairSum, System
-from ibnn.solver.linear import conjugate_gradients
+from ibnn.solver.linear import conjugate_gradients, relative_error
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -169,7 +169,9 @@ def solve_adjoint(
         equation = system(z, strength, torch.ones_like(strength), weight, units, options)
         jacobian, diagonal = equation.linearised(z)
         rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
-        v, error = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
+        v, left = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
+        # a row that stopped above the threshold is not solved, whatever its diagonal says
+        error = torch.maximum(relative_error(jacobian, g, diagonal, v), 0.1 * left)
         v = torch.where(strength.unsqueeze(-1) == 0, g, v)
         dot = (v * equation.bias(z)).sum(-1)
     # a row that is not finite needs no further word: it was reported on the way forward

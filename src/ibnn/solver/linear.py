@@ -20,6 +20,9 @@ def conjugate_gradients(
     keeps what it has, or its first direction: still a way down the energy.
     """
     tiny = torch.finfo(b.dtype).tiny
+    # squares of numbers far from 1 would under- or overflow
+    unit = b.abs().amax(-1, keepdim=True).clamp_min(tiny)
+    b = b / unit
     scale = 1 / torch.where(diagonal > 0, diagonal, torch.ones_like(diagonal))
     size = b.norm(dim=-1, keepdim=True).clamp_min(tiny)
     x = torch.zeros_like(b)
@@ -46,4 +49,15 @@ def conjugate_gradients(
         beta = torch.where(going, rho_next / rho.clamp_min(tiny), 0)
         direction = torch.where(going, y + beta * direction, direction)
         rho = torch.where(going, rho_next, rho)
-    return x, (r.norm(dim=-1, keepdim=True) / size).squeeze(-1)
+    return x * unit, (r.norm(dim=-1, keepdim=True) / size).squeeze(-1)
+
+
+def relative_error(
+    matrix: Callable[[Tensor], Tensor], b: Tensor, diagonal: Tensor, v: Tensor
+) -> Tensor:
+    """Of each row, the relative error of v that its true residual J v - b speaks of: J is near its
+    diagonal, so the error is about the residual over that."""
+    tiny = torch.finfo(b.dtype).tiny
+    unit = b.abs().amax(-1, keepdim=True).clamp_min(tiny)
+    gap = (matrix(v / unit) - b / unit) / torch.where(diagonal > 0, diagonal, 1)
+    return gap.norm(dim=-1) / (v / unit).norm(dim=-1).clamp_min(tiny)
