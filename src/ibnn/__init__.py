@@ -12,6 +12,7 @@ from ibnn.conversion.plan import LayerPlan, Plan
 from ibnn.conversion.saving import load, save
 from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.engine import engines
+from ibnn.export import for_export
 from ibnn.functional import energy, implicit_bias, residual, solve
 from ibnn.nn.layer import ImplicitLayer
 from ibnn.nn.layers import Conv1d, Conv2d, Conv3d, ImplicitBias, Linear
@@ -48,6 +49,7 @@ __all__ = [
     "convert",
     "energy",
     "engines",
+    "for_export",
     "implicit_bias",
     "load",
     "parameter_groups",

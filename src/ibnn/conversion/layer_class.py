@@ -94,7 +94,7 @@ def add_bias(layer: nn.Module, options: Mapping[str, Any]) -> None:
     """Makes an affine layer implicit, in place; `options` are the keywords of its class."""
     tensors = chain(layer.parameters(), layer.buffers())
     like = next(t for t in tensors if t.dtype.is_floating_point)
-    _change_class(layer, _implicit_class)
+    change_class(layer, _implicit_class)
     assert isinstance(layer, ImplicitLayer)
     channels, spatial_dims = 1, None
     if isinstance(layer, _ConvNd):
@@ -104,7 +104,7 @@ def add_bias(layer: nn.Module, options: Mapping[str, Any]) -> None:
 
 def remove_bias(layer: ImplicitLayer) -> None:
     """The inverse of `add_bias`, also for layers that were built as implicit ones."""
-    _change_class(layer, _standard_class)
+    change_class(layer, _standard_class)
     for name in _NAMES:
         if hasattr(layer, name):
             delattr(layer, name)
@@ -120,7 +120,8 @@ def _linear_by_name(kind: type[nn.Module]) -> type[nn.Module] | None:
     return next((base for base in kind.__mro__ if base.__name__ == "Conv1D"), None)
 
 
-def _change_class(layer: nn.Module, change: Callable[[Any], type[nn.Module]]) -> None:
+def change_class(layer: nn.Module, change: Callable[[Any], type[nn.Module]]) -> None:
+    """Gives a layer the class that `change` makes of its own, parametrized or not."""
     kind = type(layer)
     if not parametrize.is_parametrized(layer):
         layer.__class__ = change(kind)

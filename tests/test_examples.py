@@ -1,0 +1,26 @@
+"""The examples run, in a small setting, and say what they are about."""
+
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name: str, capsys: pytest.CaptureFixture[str], *arguments: Any) -> str:
+    runpy.run_path(str(EXAMPLES / name))["main"](*arguments)
+    return capsys.readouterr().out
+
+
+def test_your_resnet(capsys: pytest.CaptureFixture[str]) -> None:
+    told = run("your_resnet.py", capsys, 3)
+    assert "converted 5: '0', '1.first'" in told
+    assert "the same to the last bit: True" in told
+
+
+def test_your_coupling_and_sigma(capsys: pytest.CaptureFixture[str]) -> None:
+    told = run("your_coupling_and_sigma.py", capsys)
+    assert "lam below 0.050" in told
+    assert "rebuilt from its plan: True" in told
