@@ -2,6 +2,7 @@
 #
 #   make demo        draws the first figure of the paper into demo/ and writes a report
 #   make test        the test suite (minutes);  make test-slow: the long tests on top
+#   make test-ecosystem   converted Hugging Face models (installs transformers)
 #   make lint        ruff, pyright, and that imports go one way
 #   make bench       the benchmarks
 #   make docs        the documentation site into build/site; warnings are errors
@@ -29,7 +30,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check
 TEST_ENV := OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE
 PYTEST := $(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test test-slow asan lint bench docs wheel clean
+.PHONY: demo test test-slow test-ecosystem asan lint bench docs wheel clean
 .NOTPARALLEL:
 
 demo: $(VENV)/installed-lab
@@ -44,6 +45,12 @@ test: $(VENV)/installed-dev
 
 test-slow: $(VENV)/installed-dev
 	$(PYTEST) -m slow
+
+# transformers without its requirement of torch, which it would replace
+test-ecosystem: $(VENV)/installed-dev
+	$(PIP) install --quiet --no-deps transformers
+	$(PIP) install --quiet --constraint $(VENV)/torch-$(TORCH) huggingface_hub pyyaml regex tokenizers tqdm
+	$(PYTEST) tests/ecosystem
 
 # The sanitizers must be loaded before Python is; leaks are Python's own and torch's.
 SANITIZE := -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=undefined
