@@ -1,5 +1,6 @@
 """The examples run, in a small setting, and say what they are about."""
 
+import math
 import runpy
 from pathlib import Path
 from typing import Any
@@ -24,3 +25,13 @@ def test_your_coupling_and_sigma(capsys: pytest.CaptureFixture[str]) -> None:
     told = run("your_coupling_and_sigma.py", capsys)
     assert "lam below 0.050" in told
     assert "rebuilt from its plan: True" in told
+
+
+def test_a_gpt_learns_a_text_that_repeats_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "the cat sat on the mat. " * 40
+    main = runpy.run_path(str(EXAMPLES / "gpt.py"))["main"]
+    bits = main(text, 40)
+    # characters drawn at their frequencies, without their order, cost their entropy
+    frequencies = [text.count(character) / len(text) for character in set(text)]
+    assert bits < -sum(f * math.log2(f) for f in frequencies)
+    assert "blocks.0.hidden: lam" in capsys.readouterr().out

@@ -273,6 +273,6 @@ def is_symbolic(input: Any) -> bool:
     if torch.jit.is_tracing():  # type: ignore[attr-defined]
         raise RuntimeError(
             "torch.jit.trace, and the ONNX exporter that is built on it, cannot record an implicit "
-            "bias; use torch.export"
+            "bias; use torch.export, or trace the copy that ibnn.for_export makes"
         )
     return isinstance(input, fx.Proxy)
