@@ -25,8 +25,8 @@ from ibnn.nn.layer import ImplicitLayer
 from ibnn.sigma import TANH, Sigma
 
 MOST_UNITS = 4096
-# Rows of 16 and 128 units, slopes 1 to 30, std 0.03 to 5, lam from -1 to 0.95 of the threshold: with
-# 8, at most 9 Newton steps for an error of 1e-5 (other numbers were not compared).
+# Rows of 16 and 128 units, slopes 1 to 30, std 0.03 to 5, lam from -1 to 0.95 of the threshold:
+# with 8, at most 9 Newton steps for an error of 1e-5 (other numbers were not compared).
 CG_STEPS = 8
 # 0 / 0 is 0 where there is nothing left to do; far below any square that matters in float32
 _TINY = 1e-30
