@@ -73,9 +73,9 @@ inline Layout layout_of(long rows, long n, const long* steps) {
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::find_roots<kind.value, T>(task, threads); });        \
   }                                                                                                                   \
   extern "C" int ibnn_solve_jacobian_##suffix(const T* z, const T* g, const double* strength, long rows, long n,      \
-                                              const long* layout, int sigma, T* v, double* residual, double* dots,    \
+                                              const long* layout, int sigma, T* v, double* error, double* dots,       \
                                               int threads) {                                                          \
-    const ibnn::JacobianTask<T> task{ibnn::layout_of(rows, n, layout), z, g, strength, v, residual, dots};            \
+    const ibnn::JacobianTask<T> task{ibnn::layout_of(rows, n, layout), z, g, strength, v, error, dots};               \
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::solve_jacobian<kind.value, T>(task, threads); });    \
   }
 

@@ -4,6 +4,7 @@
 // however large c is.
 #pragma once
 #include <algorithm>
+#include <limits>
 
 #include "checked.h"
 #include "pair_rules.h"
@@ -13,6 +14,9 @@ namespace ibnn {
 template <Sigma kind, class T> class PairTable {
  public:
   using V = Pack<T>;
+  static constexpr T kNoise = 2 * std::numeric_limits<T>::epsilon();  // of a sum of s, in units of n
+  static constexpr bool kPositive = kind != Sigma::hardtanh;
+  Reach reach = Reach::usual;
   Array<V> bias, degree;  // sum_k s(z_k - z_i) and sum_k s'(z_k - z_i), both without 1/n and without k = i
 
   void resize(long n) {
@@ -21,13 +25,15 @@ template <Sigma kind, class T> class PairTable {
     slope_.resize(n * (n - 1) / 2);
   }
 
-  void evaluate(const V* z, Reach reach) {
+  void evaluate(const V* z) {
     switch (reach) {
       case Reach::close: return evaluate<PairRuleOf<kind, T, Reach::close>>(z);
       case Reach::usual: return evaluate<PairRuleOf<kind, T, Reach::usual>>(z);
       case Reach::far: return evaluate<PairRuleOf<kind, T, Reach::far>>(z);
     }
   }
+
+  void admit(const V*, V, V*) const {}
 
   // out = v + share * sum_k s' (v_k - v_i); returns v . out.
   V product(const V* v, V share, V* out) const {

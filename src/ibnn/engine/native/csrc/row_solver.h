@@ -238,18 +238,18 @@ void find_roots_of_row(const T* y, double strength, double atol, double slope, l
 }
 
 template <Sigma kind, class T>
-void solve_jacobian_of_row(const T* z, const T* g, double strength, long n, T* v, double* residual, double* dot) {
-  *residual = 0;
+void solve_jacobian_of_row(const T* z, const T* g, double strength, long n, T* v, double* error, double* dot) {
+  *error = 0;
   if (dot) *dot = 0;
   if (!finite_row(z, n) || !finite_row(g, n) || !std::isfinite(strength)) {
     spoil(v, n);
-    *residual = std::numeric_limits<double>::infinity();
+    *error = std::numeric_limits<double>::infinity();
     if (dot) *dot = std::numeric_limits<double>::quiet_NaN();
     return;
   }
   std::copy(g, g + n, v);
   if (n < 2 || (strength == 0 && !dot)) return;
-  *residual = buffers<kind, T>().solve_jacobian(z, g, n, strength, v, dot);
+  *error = buffers<kind, T>().solve_jacobian(z, g, n, strength, v, dot);
 }
 
 }  // namespace ibnn

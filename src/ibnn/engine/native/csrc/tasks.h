@@ -17,13 +17,13 @@ template <class T> struct RootTask {
   bool* solved;
 };
 
-// Solve J(z) v = g; `dots` (may be null) is v . G(z).
+// Solve J(z) v = g; `error` is an estimate of v's relative error, `dots` (may be null) is v . G(z).
 template <class T> struct JacobianTask {
   Layout layout;
   const T *z, *g;
   const double* strength;
   T* v;
-  double *residual, *dots;
+  double *error, *dots;
 };
 
 }  // namespace ibnn

@@ -1,18 +1,16 @@
 // Uniform weights: which way a batch of rows is solved, by their length.
 #pragma once
 #include "row_solver.h"
-#include "short_engine.h"
+#include "pack_engine.h"
 #include "threads.h"
 
 namespace ibnn {
 
-// Rows of up to this many units are solved by all pairs, a pack at a time: below it that is faster than nodes, whatever
-// the spread of the units. (arctan and erf of doubles have no pack of their own.)
-constexpr long kShort = 64;
-template <Sigma kind, class T> constexpr bool kHasPairs = sizeof(T) == 4 || kind == Sigma::tanh || kind == Sigma::hardtanh;
+// arctan and erf of doubles have no packs.
+template <Sigma kind, class T> constexpr bool kInLanes = sizeof(T) == 4 || kind == Sigma::tanh || kind == Sigma::hardtanh;
 
-template <Sigma kind, class T> ShortEngine<kind, T>& short_engine() {
-  static thread_local ShortEngine<kind, T> engine;
+template <Sigma kind, class T> PackEngine<kind, T>& pack_engine() {
+  static thread_local PackEngine<kind, T> engine;
   return engine;
 }
 
@@ -50,7 +48,7 @@ template <Sigma kind, class T> void solve_jacobian_alone(const JacobianTask<T>& 
   static thread_local Array<T> from, rhs, to;
   const T *z = gathered(task.layout, task.z, row, from), *g = gathered(task.layout, task.g, row, rhs);
   T* v = place_of(task.layout, task.v, row, to);
-  solve_jacobian_of_row<kind, T>(z, g, task.strength[row], task.layout.units, v, task.residual + row,
+  solve_jacobian_of_row<kind, T>(z, g, task.strength[row], task.layout.units, v, task.error + row,
                                  task.dots ? task.dots + row : nullptr);
   scatter(task.layout, v, row, task.v);
 }
@@ -63,20 +61,20 @@ template <class T> long packs_of(const Layout& layout) { return (layout.rows + k
 
 template <Sigma kind, class T> int find_roots(const RootTask<T>& task, int threads) {
   const long n = task.layout.units, rows = task.layout.rows;
-  if constexpr (kHasPairs<kind, T>)
-    if (n >= 2 && n <= kShort)
+  if constexpr (kInLanes<kind, T>)
+    if (n >= 2 && n <= PackEngine<kind, T>::longest)
       return for_each(packs_of<T>(task.layout), threads, cost_of_pack(n), [&](long pack) {
-        short_engine<kind, T>().find_roots(task, pack * kLanes<T>, [&](long row) { find_roots_alone<kind>(task, row); });
+        pack_engine<kind, T>().find_roots(task, pack * kLanes<T>, [&](long row) { find_roots_alone<kind>(task, row); });
       });
   return for_each(rows, threads, cost_of_row(n), [&](long row) { find_roots_alone<kind>(task, row); });
 }
 
 template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, int threads) {
   const long n = task.layout.units, rows = task.layout.rows;
-  if constexpr (kHasPairs<kind, T>)
-    if (n >= 2 && n <= kShort)
+  if constexpr (kInLanes<kind, T>)
+    if (n >= 2 && n <= PackEngine<kind, T>::longest)
       return for_each(packs_of<T>(task.layout), threads, cost_of_pack(n), [&](long pack) {
-        short_engine<kind, T>().solve_jacobian(task, pack * kLanes<T>,
+        pack_engine<kind, T>().solve_jacobian(task, pack * kLanes<T>,
                                                [&](long row) { solve_jacobian_alone<kind>(task, row); });
       });
   return for_each(rows, threads, cost_of_row(n), [&](long row) { solve_jacobian_alone<kind>(task, row); });

@@ -1,4 +1,5 @@
-"""Rows of 2 to 64 units, which the compiled engine solves several at a time, a row in each lane."""
+"""Rows that the compiled engine solves several at a time, a row in each lane: by all pairs of their
+units, or by running sums over sorted units."""
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from tests import bank, oracle
 
 pytestmark = pytest.mark.skipif(not loader.available(), reason="no C++ compiler")
 
-SIZES = (2, 3, 7, 16, 33, 48, 64)
+SHORT = (2, 3, 7, 16, 33)
+LONG = (48, 65, 100, 256)
 # what the library asks of the engine: accuracy of z before the slope, and as a share of the range
 ATOL = {torch.float32: 2e-6, torch.float64: 1e-11}
 RESOLUTION = {torch.float32: 2e-5, torch.float64: 1e-9}
@@ -42,7 +44,7 @@ def cases(units: int, slope: float, lams) -> list[tuple[str, np.ndarray, float]]
 
 
 CASES = [
-    *((units, "tanh", dtype) for units in SIZES for dtype in ATOL),
+    *((units, "tanh", dtype) for units in SHORT + LONG for dtype in ATOL),
     *((units, "hardtanh", dtype) for units in (2, 7, 48) for dtype in ATOL),
     # these two are solved in lanes in float32 only
     *((units, sigma, torch.float32) for units in (2, 7, 48) for sigma in ("arctan", "erf")),
@@ -53,7 +55,7 @@ CASES = [
 def test_solutions_and_gradients_are_those_of_the_oracle(units, sigma, dtype):
     precision = str(dtype).removeprefix("torch.")
     rng = np.random.default_rng(units)
-    for slope in bank.SLOPES:
+    for slope in bank.SLOPES if units < 100 else bank.SLOPES[1:]:
         lams = (-2.0, bank.exact(-0.1), bank.exact(0.5 / slope), bank.exact(0.95 / slope))
         asked = cases(units, slope, lams)
         y = np.stack([row for _, row, _ in asked])
@@ -62,10 +64,8 @@ def test_solutions_and_gradients_are_those_of_the_oracle(units, sigma, dtype):
         assert solved.all()
         scaled = z * slope
         g = torch.as_tensor(bank.exact(rng.standard_normal(y.shape))).to(dtype)
-        v, residual, dot = native.solve_jacobian(
-            scaled, g, torch.as_tensor(lam * slope), sigma, True
-        )
-        assert (residual <= (1e-5 if dtype == torch.float32 else 1e-10)).all()
+        v, error, dot = native.solve_jacobian(scaled, g, torch.as_tensor(lam * slope), sigma, True)
+        assert (error <= GRADIENT[dtype]).all()
         for i, (kind, row, strength) in enumerate(asked):
             exact = oracle.solve_row(row, strength, slope, None, sigma)
             error = np.abs(z[i].double().numpy() - exact)
@@ -84,7 +84,7 @@ def test_solutions_and_gradients_are_those_of_the_oracle(units, sigma, dtype):
             assert abs(float(dot[i]) + by_lam) <= bound, (kind, strength)
 
 
-@pytest.mark.parametrize("units", SIZES)
+@pytest.mark.parametrize("units", SHORT + LONG)
 def test_strong_coupling_is_solved_or_reported(units):
     """From lam = -5 to 0.999 of the threshold, at slopes up to 1000."""
     for slope in (1.0, 10.0, 100.0, 1000.0):
@@ -92,7 +92,7 @@ def test_strong_coupling_is_solved_or_reported(units):
         y = np.stack([row for _, row, _ in asked])
         lam = np.array([lam for *_, lam in asked])
         z, residual, steps, solved = solve(y, lam, slope, "tanh", torch.float32)
-        assert solved.float().mean() > 0.99
+        assert solved.double().mean() > 0.99
         assert steps.max() <= 60 + 100  # in lanes, and then for itself in double
         wide = z.double() * slope
         bias = native.pair_sum(wide, None, 0, "tanh")
@@ -100,10 +100,12 @@ def test_strong_coupling_is_solved_or_reported(units):
         true = (wide - torch.as_tensor(y) * slope + strength * bias).abs()
         # rounding of z and y seen through J, and of the sums
         rounding = 2e-7 * ((1 + strength.abs()) * wide.abs().amax(1, keepdim=True) + strength.abs())
-        assert (true <= residual.double()[:, None] + rounding).all()
+        # nodes, which a few of the longer rows are left to, look at some of the units only
+        asked_for = 0.0 if units <= 96 else ATOL[torch.float32] * slope
+        assert (true <= residual.double()[:, None] + rounding + asked_for).all()
 
 
-@pytest.mark.parametrize("units", [2, 5, 16, 40])
+@pytest.mark.parametrize("units", [2, 5, 16, 40, 100, 300])
 def test_a_row_is_the_same_in_any_company(units):
     """Bit by bit: alone, among others, and in another lane."""
     rng = np.random.default_rng(units)
@@ -140,10 +142,10 @@ def test_a_bad_row_leaves_its_neighbors_alone(dtype):
     assert torch.equal(z[good], clean[0][good])
     strength = torch.full((16,), -5.0)
     strength[5] = float("nan")
-    v, left, dot = native.solve_jacobian(clean[0], spoilt, strength, "tanh", True)
+    v, error, dot = native.solve_jacobian(clean[0], spoilt, strength, "tanh", True)
     bad = torch.tensor([3, 5, 7, 8])
     assert v[bad].isnan().all()
-    assert left[bad].isinf().all()
+    assert error[bad].isinf().all()
     assert dot[bad].isnan().all()
     good = torch.tensor([i for i in range(16) if i not in bad])
     assert torch.equal(
@@ -172,21 +174,17 @@ def test_channels_are_coupled_where_they_are(channels):
     assert all(map(torch.equal, found, expected))
 
 
-def test_the_residual_of_the_adjoint_is_measured():
-    """It is that of the v that comes back, not what a recurrence believes."""
+def test_the_error_of_the_adjoint_is_measured():
+    """It follows from the residual of the v that comes back, not from what a recurrence believes."""
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(64, 20, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
     g = torch.randn(z.shape, generator=generator)
-    g -= g.mean(1, keepdim=True)  # J passes the mean on as it is
-    c = torch.linspace(-200, 0.999, 64)
-    v, residual, _ = native.solve_jacobian(z, g, c, "tanh", True)
-    wide, gradient, strength = z.double(), g.double(), c.double()[:, None]
-    degree = native.pair_sum(wide, None, 1, "tanh")
-    image = v.double() + strength * (
-        native.pair_sum(wide, v.double(), 1, "tanh") - degree * v.double()
-    )
-    true = (image - gradient).norm(dim=1) / gradient.norm(dim=1)
-    # the slopes are rounded, and the sums that the residual is measured with are in float32
-    rounding = 4e-7 * (1 + c.abs()) * (v.norm(dim=1) / g.norm(dim=1))
-    assert (true <= 2 * residual + rounding).all()
-    assert (residual <= 1e-5).all()
+    c = torch.linspace(-200, 0.97, 64)
+    v, error, _ = native.solve_jacobian(z, g, c, "tanh", True)
+    for i in range(64):
+        at = z[i].double().numpy()
+        exact, *_ = oracle.gradient_row(at, float(c[i]), 1.0, g[i].double().numpy(), z=at)
+        true = np.linalg.norm(v[i].double().numpy() - exact) / np.linalg.norm(exact)
+        # slopes are rounded to 1e-7, and J, which has them times c, is what the residual is of
+        assert true <= 2 * float(error[i]) + 2e-7 * (1 + abs(float(c[i])))
+        assert error[i] <= 1e-4

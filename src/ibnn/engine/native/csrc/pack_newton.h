@@ -1,36 +1,41 @@
-// Short rows: Newton's method with conjugate gradients on all pairs of units, a row in each lane.
+// Newton's method with conjugate gradients for a pack of rows, a row in each lane. The sums come from a table of its units.
 //
 // Below the threshold the energy is strictly convex with gradient r(z) = z + c G(z) - y, so a step is judged by
 // r(z + t step) . step, which grows with t. Each lane stops by itself, and what happens in it depends on its own row only.
 #pragma once
 #include <limits>
 
-#include "pair_table.h"
+#include "checked.h"
+#include "packs.h"
 
 namespace ibnn {
 
-template <Sigma kind, class T> class ShortRows {
+template <class T> struct PackFound {
+  Pack<T> residual, steps;
+  Mask<T> solved;
+};
+
+// Table: evaluate(z) sets bias and degree; product(v, share, out); admit(y, c, z) mends a trial point; kNoise, kPositive.
+template <class Table, class T> class PackNewton {
  public:
+  Table table;
   using V = Pack<T>;
   using M = Mask<T>;
-  struct Found {
-    V residual, steps;
-    M solved;
-  };
+  using Found = PackFound<T>;
 
-  V* y() { return y_.data(); }        // in: the rows, unit by unit
-  V* z() { return best_z_.data(); }   // out: their solutions; in of solve_jacobian: where J stands
-  V* v() { return step_.data(); }     // out of solve_jacobian
+  V* y() { return y_.data(); }       // in: the rows, unit by unit
+  V* z() { return best_z_.data(); }  // out: their solutions; in of solve_jacobian: where J stands
+  V* v() { return step_.data(); }    // out of solve_jacobian
 
   void resize(long n) {
     n_ = n;
-    table_.resize(n);
+    table.resize(n);
     for (auto* a : {&y_, &z_, &best_z_, &r_, &step_, &trial_, &scale_, &cg_r_, &cg_p_, &cg_q_}) a->resize(n);
   }
 
   // Lanes that are not `active` are left alone.
-  Found find_roots(V c, V atol, Reach reach, M active) {
-    c_ = c, share_ = c / static_cast<T>(n_), reach_ = reach;
+  Found find_roots(V c, V atol, M active) {
+    c_ = c, share_ = c / static_cast<T>(n_);
     guess();
     evaluate(z_.data());
     Found found{pack_of(std::numeric_limits<T>::infinity()), V{}, M{}};
@@ -54,23 +59,24 @@ template <Sigma kind, class T> class ShortRows {
     return found;
   }
 
-  // J v = y at z, and |J v - y| / |y|; `dots` is v . sum_k s(z_k - z_i) / n.
-  V solve_jacobian(V c, Reach reach, M active, V* dots) {
-    c_ = c, share_ = c / static_cast<T>(n_), reach_ = reach;
+  // J v = y at z; `dots` is v . sum_k s(z_k - z_i) / n. Returns the square of the error that the true residual J v - y
+  // leaves in v: no eigenvalue of J is below 1 for c < 0, and for c > 0 J is near its diagonal where that is small.
+  V solve_jacobian(V c, M active, V* dots) {
+    c_ = c, share_ = c / static_cast<T>(n_);
     evaluate_at(best_z_.data());
     // |v| may be as little as |y| over the largest eigenvalue of J, or an error as large as 1 over the least.
     const V condition = c_ < 0 ? 1 - c_ : 1 / (1 - c_);
     const V rtol = most_of(3 * kDigits / condition, pack_of(T(0.3) * kDigits));
     conjugate_gradients(y_.data(), rtol, active);
-    table_.product(step_.data(), share_, cg_q_.data());
-    V left = {}, whole = {}, dot = {};
+    table.product(step_.data(), share_, cg_q_.data());
+    V wrong = {}, dot = {};
     for (long i = 0; i < n_; ++i) {
-      const V gap = cg_q_[i] - y_[i];
-      left += gap * gap, whole += y_[i] * y_[i];
-      dot += step_[i] * table_.bias[i];
+      const V error = (cg_q_[i] - y_[i]) * most_of(scale_[i], pack_of(T(1)));
+      wrong += error * error;
+      dot += step_[i] * table.bias[i];
     }
     *dots = dot / static_cast<T>(n_);
-    return whole > 0 ? root_of(left / whole) : V{};
+    return wrong;
   }
 
  private:
@@ -79,18 +85,16 @@ template <Sigma kind, class T> class ShortRows {
   static constexpr T kUlp = std::numeric_limits<T>::epsilon();
   long n_ = 0;
   V c_ = {}, share_ = {}, worst_ = {}, excess_ = {};
-  Reach reach_ = Reach::usual;
-  PairTable<kind, T> table_;
   Array<V> y_, z_, best_z_, r_, step_, trial_, scale_, cg_r_, cg_p_, cg_q_;
 
   void evaluate_at(const V* z) {
-    table_.evaluate(z, reach_);
-    for (long i = 0; i < n_; ++i) scale_[i] = reciprocal(1 - share_ * table_.degree[i]);
+    table.evaluate(z);
+    for (long i = 0; i < n_; ++i) scale_[i] = reciprocal(1 - share_ * table.degree[i]);
   }
 
   void evaluate(const V* z) {
     evaluate_at(z);
-    for (long i = 0; i < n_; ++i) r_[i] = z[i] - y_[i] + share_ * table_.bias[i];
+    for (long i = 0; i < n_; ++i) r_[i] = z[i] - y_[i] + share_ * table.bias[i];
   }
 
   // The largest residual, and that in units of the one allowed: what rounding leaves of each unit is not counted.
@@ -100,13 +104,14 @@ template <Sigma kind, class T> class ShortRows {
       const V size = size_of(r_[i]);
       worst = most_of(worst, size);
       above = most_of(above, size - kUlp * most_of(size_of(y_[i]), size_of(z_[i])));
-      densest = most_of(densest, table_.degree[i]);
+      densest = most_of(densest, table.degree[i]);
       low = least_of(low, z_[i]), high = most_of(high, z_[i]);
     }
-    // A residual r is an error of at most r over the least eigenvalue of J; s' is positive definite (but for hardtanh).
-    V density = kind == Sigma::hardtanh ? pack_of(T(1)) : least_of((densest + 1) / static_cast<T>(n_), pack_of(T(1)));
+    // A residual r is an error of at most r over the least eigenvalue of J: if s' is positive definite as a kernel, J is at
+    // least 1 - c times the largest density.
+    const V density = Table::kPositive ? least_of((densest + 1) / static_cast<T>(n_), pack_of(T(1))) : pack_of(T(1));
     const V least = least_of(1 - c_ * density, pack_of(T(1)));
-    const V noise = 2 * kUlp * size_of(c_) * least_of(high - low, pack_of(T(1)));
+    const V noise = Table::kNoise * size_of(c_) * least_of(high - low, pack_of(T(1)));
     worst_ = worst;
     excess_ = above / most_of(atol * least, noise);
   }
@@ -147,6 +152,7 @@ template <Sigma kind, class T> class ShortRows {
     V t = pack_of(T(1)), low = {}, high = -t, at_low = start, at_high = {};
     for (int k = 0;; ++k) {
       for (long i = 0; i < n_; ++i) trial_[i] = going ? z_[i] + t * step_[i] : z_[i];
+      table.admit(y_.data(), c_, trial_.data());
       evaluate(trial_.data());
       V here = {};
       for (long i = 0; i < n_; ++i) here += r_[i] * step_[i];
@@ -174,7 +180,7 @@ template <Sigma kind, class T> class ShortRows {
     const V goal = rtol * rtol * rho;
     going &= rho > 0;
     for (long k = 0; k < 3 * n_ + 20 && any_lane(going); ++k) {
-      const V curvature = table_.product(cg_p_.data(), share_, cg_q_.data());
+      const V curvature = table.product(cg_p_.data(), share_, cg_q_.data());
       going &= curvature > 0;
       const V alpha = going ? rho / curvature : V{};
       V next = {};
