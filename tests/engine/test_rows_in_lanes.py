@@ -175,7 +175,7 @@ def test_channels_are_coupled_where_they_are(channels):
 
 
 def test_the_error_of_the_adjoint_is_measured():
-    """It follows from the residual of the v that comes back, not from what a recurrence believes."""
+    """It follows from the residual of the v that comes back, not from that of a recurrence."""
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(64, 20, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
     g = torch.randn(z.shape, generator=generator)
