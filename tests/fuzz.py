@@ -81,7 +81,7 @@ class Case:
     @property
     def ordinary(self) -> bool:
         """Where accuracy is promised: within this, a row must be solved and not only reported."""
-        return (
+        return bool(
             -2 <= self.lam <= 0.95 * oracle.threshold(self.slope, self.weights)
             and 1 <= self.slope <= 100
             and 1e-3 <= np.std(self.y) <= 10
