@@ -43,12 +43,13 @@ def for_export(model: Model, sample: Any, error: float = 1e-4, steps: int | None
         ValueError: no number of steps up to 24 reaches `error`, a row has more than 4096 units, or
             a layer has a sigma without formulas or an approximate solver.
 
-    >>> import ibnn
-    >>> model = ibnn.Linear(4, 8, lam=-0.3)
-    >>> copied = for_export(model, torch.randn(16, 4, generator=torch.Generator().manual_seed(0)))
-    >>> copied.error <= 1e-4
-    True
-    >>> traced = torch.jit.trace(copied, torch.zeros(2, 4))  # doctest: +SKIP
+    Examples:
+        >>> import ibnn
+        >>> model = ibnn.Linear(4, 8, lam=-0.3)
+        >>> copied = for_export(model, torch.randn(16, 4, generator=torch.Generator().manual_seed(0)))
+        >>> copied.error <= 1e-4
+        True
+        >>> traced = torch.jit.trace(copied, torch.zeros(2, 4))  # doctest: +SKIP
     """
     _check(model, error, steps)
     arguments, keywords = _arguments(sample)
