@@ -97,13 +97,6 @@ def y() -> torch.Tensor:
     return torch.randn(3, 7, dtype=torch.float64, generator=torch.Generator().manual_seed(4)) / 5
 
 
-@pytest.fixture(autouse=True)
-def known_as_before(monkeypatch):
-    """What a test registers is forgotten after it."""
-    for registry in (sigma.REGISTRY, solver.REGISTRY, engine._REGISTRY):
-        monkeypatch.setattr(registry, "_named", dict(registry._named))
-
-
 def gradient_is_right(function, y) -> bool:
     return torch.autograd.gradcheck(function, y.clone().requires_grad_())
 

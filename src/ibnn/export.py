@@ -46,7 +46,8 @@ def for_export(model: Model, sample: Any, error: float = 1e-4, steps: int | None
     Examples:
         >>> import ibnn
         >>> model = ibnn.Linear(4, 8, lam=-0.3)
-        >>> copied = for_export(model, torch.randn(16, 4, generator=torch.Generator().manual_seed(0)))
+        >>> sample = torch.randn(16, 4, generator=torch.Generator().manual_seed(0))
+        >>> copied = for_export(model, sample)
         >>> copied.error <= 1e-4
         True
         >>> traced = torch.jit.trace(copied, torch.zeros(2, 4))  # doctest: +SKIP

@@ -35,7 +35,7 @@ class Registry(Generic[T]):
             if part in self._named:
                 return self._named[part]
             raise ValueError(
-                f"{self.what}={part!r} is not known; expected one of {self.names()} "
+                f"{self.what}={part!r} is not known; expected one of {sorted(self._named)} "
                 f"or a {self.kind.__name__}"
             )
         if not isinstance(part, self.kind):
