@@ -24,7 +24,7 @@ STEPS = 1500
 BATCH = 100
 RATE = 0.05  # the highest of the cycle
 # First hidden weights in units of torch's: the lines where units switch on then lie all over the
-# square. With 1 half as many restarts come within a point of the best, for both neurons.
+# square. With 1 fewer restarts came near the best in scratch trials, for both neurons.
 SPREAD = 4.0
 EPS = 1e-5  # of batch norm
 
