@@ -222,7 +222,7 @@ REFUSED = {
     "unknown solver": (
         lambda: ibnn.implicit_bias(row(), 0.1, solver="bfgs"),
         ValueError,
-        "solver='bfgs'.*newton.*gradient.*picard",
+        "solver='bfgs'.*gradient.*newton.*picard",
     ),
     "solver of another kind": (
         lambda: ibnn.implicit_bias(row(), 0.1, solver=3),
