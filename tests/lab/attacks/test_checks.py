@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 import ibnn
 from ibnn.lab.attacks import PGD, Attacked
-from ibnn.lab.attacks.checks import CHECKS, Check, Subject, forward, gradients, strength
+from ibnn.lab.attacks.checks import CHECKS, Check, Target, forward, gradients, strength
 from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.stats.proportion import tail, weaker, wilson
 from tests.lab.attacks.digits import BIAS, EPS, images, trained
@@ -17,7 +17,7 @@ from tests.lab.attacks.digits import BIAS, EPS, images, trained
 def run(check, model: nn.Module, *, norm="linf", eps=EPS, **about) -> Check:
     x, y = images()
     with frozen(model):
-        return check(Subject(model, x, y, eps, norm, **about))
+        return check(Target(model, x, y, eps, norm, **about))
 
 
 @pytest.mark.parametrize(
@@ -30,9 +30,9 @@ def test_a_plain_model_passes_them_all(neuron, norm):
     eps = EPS if norm == "linf" else 0.4
     results = [(attack, attack(model, x, y)) for attack in (PGD(eps, norm=norm),)]
     with frozen(model):
-        subject = Subject(model, x, y, eps, norm, results)
-        found = [check(subject) for check in CHECKS]
-    assert 0.2 < subject.accuracy(subject.broken(PGD(eps, norm=norm))) < 0.8  # worth checking
+        target = Target(model, x, y, eps, norm, results)
+        found = [check(target) for check in CHECKS]
+    assert 0.2 < target.accuracy(target.broken(PGD(eps, norm=norm))) < 0.8  # worth checking
     none = {check.name for check in found if check.passed is None}
     assert [str(check) for check in found if check.passed is False] == []
     about_layers = {

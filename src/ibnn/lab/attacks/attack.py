@@ -46,12 +46,13 @@ class Attack(ABC):
 
     norm: Norm = field(default="linf", kw_only=True)
 
+    kind: ClassVar[str] = ""
     uses_gradients: ClassVar[bool] = False
 
     @property
-    @abstractmethod
     def name(self) -> str:
-        """The attack in a table: "pgd-linf"."""
+        """The attack in a table: "fab-linf"."""
+        return f"{self.kind or type(self).__name__.lower()}-{self.norm}"
 
     @property
     def budget(self) -> float:
@@ -96,12 +97,8 @@ class Attack(ABC):
                 done.append(self._judged(model, x[part], y[part], source))
             if not done:
                 return _outcome(self.norm, x, x, y != y, y.clone())
-        return Attacked(
-            torch.cat([part.images for part in done]),
-            torch.cat([part.success for part in done]),
-            torch.cat([part.distance for part in done]),
-            torch.cat([part.queries for part in done]),
-        )
+        names = ("images", "success", "distance", "queries")
+        return Attacked(*(torch.cat([getattr(part, name) for part in done]) for name in names))
 
     @abstractmethod
     def _attack(

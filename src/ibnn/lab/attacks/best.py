@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attacked
+from ibnn.lab.attacks.losses import Loss
 from ibnn.lab.training.ball import Norm, distance
 
 
@@ -27,6 +28,12 @@ class Best:
         at = rows[better]
         self.images[at], self.loss[at], self.wrong[at] = images[better], loss[better], wrong[better]
         return better
+
+    def ask(self, model: nn.Module, y: Tensor, rows: Tensor, images: Tensor, loss: Loss) -> None:
+        """Offer `images`, one for each of `rows`, with what the model says about them."""
+        if len(rows):
+            logits = model(images)
+            self.offer(rows, images, loss(logits, y[rows]), logits.argmax(1) != y[rows])
 
     def rows(self, all_of_them: bool = False) -> Tensor:
         """The images still worth a query: those the model gets right."""

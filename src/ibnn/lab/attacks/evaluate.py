@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.certificate import certify
-from ibnn.lab.attacks.checks import CHECKS, PASSES, Check, Subject
+from ibnn.lab.attacks.checks import CHECKS, PASSES, Check, Target
 from ibnn.lab.attacks.checks.strength import CURVE, within
 from ibnn.lab.attacks.evaluation import Certified, Evaluation, Row
 from ibnn.lab.attacks.frozen import frozen
@@ -103,10 +103,10 @@ def evaluate(
         certified = _certified(model, x, y, eps, norm, batch_size)
         found: list[Check] = []
         if checks:
-            subject = Subject(attacked, x, y, eps, norm, results, seed, batch_size)
+            target = Target(attacked, x, y, eps, norm, results, seed, batch_size)
             for number, check in enumerate(CHECKS):
                 tell(f"check: {check.__name__.replace('_', ' ')}", len(chosen) + 1 + number)
-                found.append(check(subject))
+                found.append(check(target))
     tell("done", len(work))
     standing = right.clone()
     for row in rows:
@@ -139,7 +139,7 @@ def _work(model: nn.Module, x: Tensor, attacks: Sequence[Attack], checks: bool) 
     with frozen(model):
         classes = max(2, model(x[:1]).shape[1])
     work = [max(1, attack.passes(classes)) * len(x) for attack in attacks] + [len(x)]
-    sample = min(len(x), Subject.sample)
+    sample = min(len(x), Target.sample)
     return work + [PASSES * sample // len(CHECKS)] * (len(CHECKS) if checks else 0)
 
 

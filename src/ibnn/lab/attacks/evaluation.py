@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ibnn.lab.attacks.checks.check import Check, percent
+from ibnn.lab.attacks.checks.check import Check
+from ibnn.lab.stats import percent
 from ibnn.lab.stats.proportion import wilson
 
 VERSION = 1

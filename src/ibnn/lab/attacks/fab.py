@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.hyperplane import to_hyperplane
 from ibnn.lab.attacks.losses import slope
-from ibnn.lab.attacks.settings import need_ball, need_count
+from ibnn.lab.attacks.settings import need_settings
 from ibnn.lab.training.ball import distance, per_row, random_point
 
 ALPHA = 0.1  # the most weight the original image gets in a step
@@ -37,16 +37,11 @@ class FAB(Attack):
     steps: int = 20
     restarts: int = 1
 
+    kind: ClassVar[str] = "fab"
     uses_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        need_ball(self.norm)
-        need_count("steps", self.steps)
-        need_count("restarts", self.restarts)
-
-    @property
-    def name(self) -> str:
-        return f"fab-{self.norm}"
+        need_settings(self, "steps", "restarts")
 
     def passes(self, classes: int) -> int:
         return self.restarts * self.steps * (2 + 2 * classes) + HALVINGS

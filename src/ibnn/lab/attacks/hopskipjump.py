@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
-from ibnn.lab.attacks.settings import need_ball, need_count
+from ibnn.lab.attacks.settings import need_settings
 from ibnn.lab.training.ball import distance, normal, per_row, steepest, uniform
 
 STARTS = 50  # noise images tried where no other image of the batch will do
@@ -33,14 +34,10 @@ class HopSkipJump(Attack):
     steps: int = 15
     samples: int = 50
 
-    def __post_init__(self) -> None:
-        need_ball(self.norm)
-        need_count("steps", self.steps)
-        need_count("samples", self.samples)
+    kind: ClassVar[str] = "hopskipjump"
 
-    @property
-    def name(self) -> str:
-        return f"hopskipjump-{self.norm}"
+    def __post_init__(self) -> None:
+        need_settings(self, "steps", "samples")
 
     def passes(self, classes: int) -> int:
         estimates = sum(round(self.samples * math.sqrt(n)) for n in range(1, self.steps + 1))

@@ -77,9 +77,3 @@ def climb(model: nn.Module, images: Tensor, y: Tensor, loss: Loss) -> tuple[Tens
         values = loss(logits, y)
         gradient = slope(values.sum(), leaf)
     return logits.detach(), values.detach(), gradient
-
-
-def measure(model: nn.Module, images: Tensor, y: Tensor, loss: Loss) -> tuple[Tensor, Tensor]:
-    """Logits and loss per image, without a gradient."""
-    logits = model(images)
-    return logits, loss(logits, y)

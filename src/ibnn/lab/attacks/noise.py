@@ -7,14 +7,15 @@ not has hidden its gradients.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
-from ibnn.lab.attacks.losses import margin, measure
-from ibnn.lab.attacks.settings import need_ball, need_count, need_eps
+from ibnn.lab.attacks.losses import margin
+from ibnn.lab.attacks.settings import need_settings
 from ibnn.lab.training.ball import normal, project, random_point, steepest, uniform
 
 
@@ -25,14 +26,10 @@ class Noise(Attack):
     eps: float
     draws: int = 1
 
-    def __post_init__(self) -> None:
-        need_ball(self.norm)
-        need_eps(self.eps)
-        need_count("draws", self.draws)
+    kind: ClassVar[str] = "noise"
 
-    @property
-    def name(self) -> str:
-        return f"noise-{self.norm}"
+    def __post_init__(self) -> None:
+        need_settings(self, "draws")
 
     def passes(self, classes: int) -> int:
         return self.draws
@@ -43,7 +40,8 @@ class Noise(Attack):
         best = Best(x)
         for _ in range(self.draws):
             images = random_point(self.norm, x, self.eps, generator)
-            _offer(model, images, y, best)
+            rows = best.rows()
+            best.ask(model, y, rows, images[rows], margin)
         return best.result(self.norm)
 
 
@@ -58,16 +56,10 @@ class RandomSearch(Attack):
     queries: int = 200
     fraction: float = 0.1
 
-    def __post_init__(self) -> None:
-        need_ball(self.norm)
-        need_eps(self.eps)
-        need_count("queries", self.queries)
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction is {self.fraction}, expected above 0 and at most 1")
+    kind: ClassVar[str] = "random-search"
 
-    @property
-    def name(self) -> str:
-        return f"random-search-{self.norm}"
+    def __post_init__(self) -> None:
+        need_settings(self, "queries")
 
     def passes(self, classes: int) -> int:
         return self.queries
@@ -79,18 +71,12 @@ class RandomSearch(Attack):
         for query in range(self.queries):
             at = uniform(x, generator) < (self.fraction if query else 1.0)
             images = torch.where(at, self._drawn(x, best.images, generator), best.images)
-            _offer(model, project(self.norm, x, images, self.eps), y, best)
+            images = project(self.norm, x, images, self.eps)
+            rows = best.rows()
+            best.ask(model, y, rows, images[rows], margin)
         return best.result(self.norm)
 
     def _drawn(self, x: Tensor, images: Tensor, generator: torch.Generator) -> Tensor:
         if self.norm == "linf":
             return x + self.eps * uniform(x, generator, -1, 1).sign()
         return images + self.eps * steepest("l2", normal(x, generator))
-
-
-def _offer(model: nn.Module, images: Tensor, y: Tensor, best: Best) -> None:
-    """Ask about the images not yet wrong."""
-    rows = best.rows()
-    if len(rows):
-        logits, loss = measure(model, images[rows], y[rows], margin)
-        best.offer(rows, images[rows], loss, logits.argmax(1) != y[rows])

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
-from ibnn.lab.attacks.losses import LOSSES, LossName, climb, measure
-from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_one_of
+from ibnn.lab.attacks.losses import LOSSES, LossName, climb
+from ibnn.lab.attacks.settings import need_one_of, need_settings
 from ibnn.lab.training.ball import project, random_point, steepest
 
 
@@ -45,10 +45,7 @@ class PGD(Attack):
     uses_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        need_ball(self.norm)
-        need_eps(self.eps)
-        need_count("steps", self.steps)
-        need_count("restarts", self.restarts)
+        need_settings(self, "steps", "restarts")
         need_one_of("loss", self.loss, LOSSES)
         if self.alpha is not None and not self.alpha > 0:
             raise ValueError(f"alpha is {self.alpha}, expected a step length above 0")
@@ -98,8 +95,8 @@ class PGD(Attack):
                 if not len(rows):
                     return
             images = self._step(x, images, gradient)
-        logits, values = measure(model, images, y, loss)
-        best.offer(rows, images, values, logits.argmax(1) != y)
+        logits = model(images)
+        best.offer(rows, images, loss(logits, y), logits.argmax(1) != y)
 
 
 def fgsm(eps: float, **settings: Any) -> PGD:

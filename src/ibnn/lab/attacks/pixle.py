@@ -7,12 +7,11 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
-from ibnn.lab.attacks.losses import measure
-from ibnn.lab.attacks.settings import need_count, need_one_of, need_pictures
+from ibnn.lab.attacks.losses import cross_entropy
+from ibnn.lab.attacks.settings import need_counts, need_one_of, need_pictures
 from ibnn.lab.training.ball import Norm
 
 
@@ -43,9 +42,7 @@ class Pixle(Attack):
     norm: Norm = field(default="l0", init=False)
 
     def __post_init__(self) -> None:
-        need_count("restarts", self.restarts)
-        need_count("iterations", self.iterations)
-        need_count("patch", self.patch)
+        need_counts(self, "restarts", "iterations", "patch")
         need_one_of("mapping", self.mapping, ("similarity", "random"))
 
     @property
@@ -69,7 +66,8 @@ class Pixle(Attack):
                 f"mirrored is True for images of {x.shape[2]} x {x.shape[3]}, expected square ones"
             )
         best = Best(x)
-        best.loss = measure(model, x, y, _doubt)[1]
+        # minus the true class's log-probability: what Pixle lowers, and never saturates at 1
+        best.loss = cross_entropy(model(x), y)
         best.queries += 1
         for _ in range(self.restarts):
             base = best.images.clone()
@@ -81,8 +79,7 @@ class Pixle(Attack):
                 if not len(rows):
                     return best.result(self.norm)
                 images = _written(x[rows], base[rows], source[rows], goal[rows])
-                logits, loss = measure(model, images, y[rows], _doubt)
-                best.offer(rows, images, loss, logits.argmax(1) != y[rows])
+                best.ask(model, y, rows, images, cross_entropy)
         return best.result(self.norm)
 
     def _source(self, x: Tensor, generator: torch.Generator) -> Tensor:
@@ -115,11 +112,6 @@ class Pixle(Attack):
         if self.mirrored:
             goals = goals % width * width + goals // width
         return goals
-
-
-def _doubt(logits: Tensor, y: Tensor) -> Tensor:
-    """Minus the true class's log-probability: what Pixle lowers, and never saturates at 1."""
-    return F.cross_entropy(logits, y, reduction="none")
 
 
 def _pixels(x: Tensor, at: Tensor) -> Tensor:

@@ -1,21 +1,35 @@
-"""Checks of the settings attacks share, each with one line that names what is wrong."""
+"""Checks of the settings attacks have in common, each with one line that names what is wrong."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from typing import Any
 
 from torch import Tensor
+
+
+def need_settings(attack: Any, *counts: str) -> None:
+    """The ball an attack moves in, the fraction of pixels it starts with, and its `counts`."""
+    need_ball(attack.norm)
+    if hasattr(attack, "eps"):
+        need_eps(attack.eps)
+    fraction = getattr(attack, "fraction", 1)
+    if not 0 < fraction <= 1:
+        raise ValueError(f"fraction is {fraction}, expected above 0 and at most 1")
+    need_counts(attack, *counts)
+
+
+def need_counts(attack: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(attack, name)
+        if not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name} is {value!r}, expected a whole number of at least 1")
 
 
 def need_eps(eps: float) -> None:
     if not (math.isfinite(eps) and eps >= 0):
         raise ValueError(f"eps is {eps}, expected a radius of 0 or more")
-
-
-def need_count(name: str, value: int, least: int = 1) -> None:
-    if not isinstance(value, int) or value < least:
-        raise ValueError(f"{name} is {value!r}, expected a whole number of at least {least}")
 
 
 def need_one_of(name: str, value: object, allowed: Collection[str]) -> None:

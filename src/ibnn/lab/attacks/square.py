@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
-from ibnn.lab.attacks.losses import margin, measure
-from ibnn.lab.attacks.settings import need_ball, need_count, need_eps, need_pictures
+from ibnn.lab.attacks.losses import margin
+from ibnn.lab.attacks.settings import need_pictures, need_settings
 from ibnn.lab.training.ball import distance, per_row, project, steepest
 
 # The fraction of pixels in a square is halved after these many of 10,000 queries.
@@ -34,16 +35,10 @@ class Square(Attack):
     queries: int = 1000
     fraction: float = 0.8
 
-    def __post_init__(self) -> None:
-        need_ball(self.norm)
-        need_eps(self.eps)
-        need_count("queries", self.queries)
-        if not 0 < self.fraction <= 1:
-            raise ValueError(f"fraction is {self.fraction}, expected above 0 and at most 1")
+    kind: ClassVar[str] = "square"
 
-    @property
-    def name(self) -> str:
-        return f"square-{self.norm}"
+    def __post_init__(self) -> None:
+        need_settings(self, "queries")
 
     def passes(self, classes: int) -> int:
         return self.queries
@@ -62,8 +57,7 @@ class Square(Attack):
             side = self._side(query, here) if query else None
             images = propose(here, best.images[rows], self.eps, side, generator)
             images = project(self.norm, here, images, self.eps)
-            logits, loss = measure(model, images, y[rows], margin)
-            best.offer(rows, images, loss, logits.argmax(1) != y[rows])
+            best.ask(model, y, rows, images, margin)
         return best.result(self.norm)
 
     def _side(self, query: int, x: Tensor) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ibnn.lab.attacks.checks.check import Check, Subject
+from ibnn.lab.attacks.checks.check import Check, Target
 from ibnn.lab.attacks.checks.forward import solved, verified
 from ibnn.lab.attacks.checks.gradients import finite_differences, present
 from ibnn.lab.attacks.checks.strength import (
@@ -17,7 +17,7 @@ from ibnn.lab.attacks.checks.strength import (
     white_box,
 )
 
-__all__ = ["CHECKS", "PASSES", "Check", "Subject"]
+__all__ = ["CHECKS", "PASSES", "Check", "Target"]
 
 # Passes of an image of the sample through the model in all checks, a gradient counted as two: 4
 # radii of PGD (124), 2 unbounded (302), 10 and 40 steps (152), 1 and 5 restarts (186), one step
@@ -25,7 +25,7 @@ __all__ = ["CHECKS", "PASSES", "Check", "Subject"]
 # one is slow (about 250), and a few in double precision.
 PASSES = 1250
 
-CHECKS: tuple[Callable[[Subject], Check], ...] = (
+CHECKS: tuple[Callable[[Target], Check], ...] = (
     falls_with_eps,
     unbounded,
     more_steps,

@@ -1,4 +1,4 @@
-"""A check and what it found; and the subject all of them look at."""
+"""A check and what it found; and the target of all of them: a model, its images, its attacks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Check:
 
 
 @dataclass
-class Subject:
+class Target:
     """A model in `eval` mode with the images it is judged on, and what attacks did to them.
 
     results: the attacks of the evaluation with their outcome on all images. The checks' own
@@ -91,7 +91,3 @@ class Subject:
         """A copy in float64 that solves as well as it can."""
         settings = {"solver": "newton", "atol": None, "rtol": None, "max_steps": None}
         return self.variant(**settings).double()
-
-
-def percent(fraction: float) -> str:
-    return f"{100 * fraction:.1f} %"

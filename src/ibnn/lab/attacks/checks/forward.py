@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
-from ibnn.lab.attacks.checks.check import Check, Subject
+from ibnn.lab.attacks.checks.check import Check, Target
 from ibnn.lab.attacks.checks.strength import within
 from ibnn.lab.attacks.pgd import PGD
 from ibnn.lab.models import implicit_layers
@@ -21,18 +21,18 @@ USUAL_ACCURACY = 1e-5
 OTHER_BATCH = 37
 
 
-def solved(subject: Subject) -> Check:
+def solved(target: Target) -> Check:
     """The equation of every implicit layer, evaluated anew in float64 on adversarial images."""
     name = "equations are solved on adversarial images"
-    if not subject.implicit:
+    if not target.implicit:
         return Check(name, None, "the model has no implicit layer")
-    images = subject.attacked(PGD(subject.eps, norm=subject.norm)).images
-    model = copy.deepcopy(subject.model)
+    images = target.attacked(PGD(target.eps, norm=target.norm)).images
+    model = copy.deepcopy(target.model)
     seen: list[tuple[float, float]] = []
     for layer in implicit_layers(model):
         _listen(layer, seen)
     with torch.no_grad():
-        for part in images.split(subject.batch_size):
+        for part in images.split(target.batch_size):
             model(part)
     worst, allowed = max(seen, key=lambda pair: pair[0] / pair[1])
     own = [layer.last_solve for layer in implicit_layers(model)]
@@ -65,17 +65,17 @@ def _listen(layer: Any, seen: list[tuple[float, float]]) -> None:
     layer.add_implicit_bias = noted
 
 
-def verified(subject: Subject) -> Check:
+def verified(target: Target) -> Check:
     """Every adversarial image once more: a fresh forward pass at tight tolerance, in another
     order and batch size; inside [0, 1] and its ball."""
     name = "adversarial images hold in a fresh forward pass"
-    results = [*subject.results] or [_own(subject)]
+    results = [*target.results] or [_own(target)]
     try:
-        exact, same = subject.exact(), subject.variant().double()
+        exact, same = target.exact(), target.variant().double()
         count = changed = outside = 0
         for attack, result in results:
-            x, y = subject.x[: len(result.images)], subject.y[: len(result.images)]
-            fresh, doubt = _fresh(subject, exact, same, result.images)
+            x, y = target.x[: len(result.images)], target.y[: len(result.images)]
+            fresh, doubt = _fresh(target, exact, same, result.images)
             margin = _margin(fresh, y)
             # on the boundary itself the last digit decides
             changed += int((((margin <= 0) != result.success) & (margin.abs() > doubt)).sum())
@@ -97,15 +97,15 @@ def verified(subject: Subject) -> Check:
 
 @torch.no_grad()
 def _fresh(
-    subject: Subject, exact: nn.Module, same: nn.Module, images: Tensor
+    target: Target, exact: nn.Module, same: nn.Module, images: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Logits by the exact model, last image first, and how far rounding alone moves a margin:
     ten times the median difference of the model from itself in float64, same batches."""
     double = images.double()
     backwards = torch.cat([exact(part) for part in double.flip(0).split(OTHER_BATCH)])
     pairs = [
-        (subject.model(part).double() - same(part.double())).abs().amax(1)
-        for part in images.split(subject.batch_size)
+        (target.model(part).double() - same(part.double())).abs().amax(1)
+        for part in images.split(target.batch_size)
     ]
     return backwards.flip(0), 10 * torch.cat(pairs).median()
 
@@ -115,6 +115,6 @@ def _margin(logits: Tensor, y: Tensor) -> Tensor:
     return logits.gather(1, y[:, None]).squeeze(1) - others
 
 
-def _own(subject: Subject):
-    attack = PGD(subject.eps, norm=subject.norm)
-    return attack, subject.attacked(attack)
+def _own(target: Target):
+    attack = PGD(target.eps, norm=target.norm)
+    return attack, target.attacked(attack)

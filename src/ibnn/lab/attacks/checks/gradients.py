@@ -8,8 +8,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from ibnn.lab.attacks.checks.check import Check, Subject, percent
+from ibnn.lab.attacks.checks.check import Check, Target
 from ibnn.lab.attacks.losses import LOSSES, Loss
+from ibnn.lab.stats import percent
 from ibnn.lab.stats.proportion import LEVEL, tail
 
 BLIND = 0.01  # fraction of images whose gradient may vanish
@@ -19,16 +20,16 @@ AGREE = 1e-3  # of the gradient's length
 KINKS = 0.1  # fraction of differences that may straddle the kink of a ReLU
 
 
-def present(subject: Subject) -> Check:
+def present(target: Target) -> Check:
     """Fraction of images whose gradient is zero, or not a number."""
-    numbers: dict[str, float] = {"images": len(subject.few_x)}
+    numbers: dict[str, float] = {"images": len(target.few_x)}
     passed, told = True, []
     for name in ("ce", "margin"):
         parts = [
-            _gradient(subject.model, x, y, LOSSES[name]).flatten(1)
+            _gradient(target.model, x, y, LOSSES[name]).flatten(1)
             for x, y in zip(
-                subject.few_x.split(subject.batch_size),
-                subject.few_y.split(subject.batch_size),
+                target.few_x.split(target.batch_size),
+                target.few_y.split(target.batch_size),
                 strict=True,
             )
         ]
@@ -39,18 +40,18 @@ def present(subject: Subject) -> Check:
         numbers[f"{name} zero entries"] = float((gradient == 0).double().mean())
         passed &= not bad and tail(zero, len(gradient), BLIND) >= LEVEL
         told.append(f"{name}: {zero} zero and {bad} not finite")
-    sentence = f"of {len(subject.few_x)} gradients, {'; '.join(told)} "
+    sentence = f"of {len(target.few_x)} gradients, {'; '.join(told)} "
     return Check(
         "gradients are there", passed, sentence + f"(zero: {percent(BLIND)} at most)", numbers
     )
 
 
-def finite_differences(subject: Subject) -> Check:
+def finite_differences(target: Target) -> Check:
     """Input gradient of a margin against central differences, in a float64 copy."""
     name = "gradient agrees with finite differences"
     try:
-        model = copy.deepcopy(subject.model).double()
-        x, y = subject.few_x[:IMAGES].double(), subject.few_y[:IMAGES]
+        model = copy.deepcopy(target.model).double()
+        x, y = target.few_x[:IMAGES].double(), target.few_y[:IMAGES]
         with torch.no_grad():
             rivals = model(x).scatter(1, y[:, None], -torch.inf).argmax(1)
     except RuntimeError as error:
@@ -62,7 +63,7 @@ def finite_differences(subject: Subject) -> Check:
 
     gradient = _gradient(model, x, y, gap)
     length = _norm(gradient)
-    generator = torch.Generator().manual_seed(subject.seed)
+    generator = torch.Generator().manual_seed(target.seed)
     errors = []
     for _ in range(DIRECTIONS):
         random = torch.randn(x.shape, generator=generator, dtype=x.dtype).to(x.device)
