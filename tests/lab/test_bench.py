@@ -9,7 +9,17 @@ import pytest
 import torch
 
 import ibnn
-from ibnn.lab.bench import Settings, engines, exact, growth, memory, problems, run, timing, verdict
+from ibnn.lab.bench import (
+    BenchSettings,
+    engines,
+    exact,
+    growth,
+    memory,
+    problems,
+    run,
+    timing,
+    verdict,
+)
 from ibnn.lab.bench import layers as layer_section
 from ibnn.lab.bench.columns import text
 from ibnn.lab.bench.machine import machine
@@ -187,15 +197,15 @@ def test_every_table_is_written(tmp_path):
 
 def test_an_unknown_section_or_engine_is_refused_by_name():
     with pytest.raises(ValueError, match="only is 'speed', expected one of layers"):
-        Settings(only="speed")
+        BenchSettings(only="speed")
     with pytest.raises(ValueError, match="engine is 'fast', expected native"):
-        Settings(engine="fast")
+        BenchSettings(engine="fast")
 
 
 def test_a_section_runs_is_shown_and_is_saved(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(growth, "TOTAL", 10_000)
     monkeypatch.setattr(growth, "SIZES", (100, 1000, 2000))
-    results = run(Settings(quick=True, engine="portable", only="growth"), tmp_path)
+    results = run(BenchSettings(quick=True, engine="portable", only="growth"), tmp_path)
     assert {row["engine"] for row in results["growth"]} == {"portable"}
     assert all(row["seconds"] > 0 for row in results["growth"])
     names = {path.name for path in tmp_path.iterdir()}
@@ -209,11 +219,11 @@ def test_without_a_terminal_each_section_is_told_and_how_long_is_left(monkeypatc
 
     clock = Clock()
     monkeypatch.setattr(runner.time, "perf_counter", clock)
-    monkeypatch.setattr(Settings, "sections", ("sigmas", "couplings"))
+    monkeypatch.setattr(BenchSettings, "sections", ("sigmas", "couplings"))
     for section in ("sigmas", "couplings"):
         module = importlib.import_module(f"ibnn.lab.bench.{section}")
         monkeypatch.setattr(module, "measure", lambda settings: setattr(clock, "now", 22.0) or [])
-    runner.run(Settings(quick=True), None)
+    runner.run(BenchSettings(quick=True), None)
     lines = capsys.readouterr().out.splitlines()
     assert "2 sections to measure: about 12 s on an idle machine" in lines
     assert any(line.endswith(" ...") for line in lines)
@@ -222,7 +232,7 @@ def test_without_a_terminal_each_section_is_told_and_how_long_is_left(monkeypatc
 
 
 def test_a_layer_is_compared_with_its_standard_twin():
-    settings = Settings(quick=True, engine="portable")
+    settings = BenchSettings(quick=True, engine="portable")
     shape = problems.Shape(2, 1, 8, 2, 3)
     (row,) = layer_section.time_layer(settings, shape, lam=-0.2, std=0.1)
     assert row["shape"] == "2x1x8x8->2"

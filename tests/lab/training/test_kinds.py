@@ -9,7 +9,7 @@ from torch import nn
 from ibnn.lab.models import (
     MapKind,
     NetworkKind,
-    initialise,
+    initialize,
     lam_layers,
     neuron_names,
     register_network,
@@ -112,7 +112,7 @@ class SlimKind(NetworkKind):
 
     def build(self, config, image_shape, classes, neuron, generator):
         network = Slim(neuron, image_shape[0], config.channels, classes)
-        initialise(network, network.head, config.initialisation, generator)
+        initialize(network, network.head, config.initialisation, generator)
         return network
 
     def title(self, config):

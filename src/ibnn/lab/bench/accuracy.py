@@ -9,7 +9,7 @@ import torch
 
 import ibnn
 from ibnn.lab.bench.problems import References
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 
 UNITS = 784
 # Where training passes (shares of the threshold), then the rest of what is promised.
@@ -18,7 +18,7 @@ OTHER_STDS, OTHER_LAMS = (0.001, 0.01, 0.1, 1.0, 10.0), (-2.0, -1.0, -0.2, 0.03,
 SLOPES = (10.0, 100.0)
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     rows = []
     for part, lam, slope, std in grid(settings.quick):
         generator = torch.Generator().manual_seed(0)

@@ -12,7 +12,7 @@ import ibnn
 from ibnn.lab.bench import problems
 from ibnn.lab.bench.memory import Call, Peak, Task, peaks
 from ibnn.lab.bench.problems import forward, forward_backward
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave, ratio
 
 # Neither has O(D) sums: every neighbour of every unit is added up, so the batches are small.
@@ -20,7 +20,7 @@ SIZES = {"Window(5, 5)": problems.Shape(16, 3, 32, 3, 5), "Dense": (16, 256)}
 LAMS, STD = (-0.2, 0.03), 0.3
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     """One row per coupling and lam; neither depends on the engine of the uniform coupling."""
     cases = [(name, lam) for name in SIZES for lam in problems.choose(LAMS, settings.quick, 1)]
     tasks = [
@@ -36,7 +36,7 @@ def measure(settings: Settings) -> list[dict[str, Any]]:
 
 
 def time_layer(
-    settings: Settings, name: str, lam: float, usual: Peak, ours: Peak
+    settings: BenchSettings, name: str, lam: float, usual: Peak, ours: Peak
 ) -> dict[str, Any]:
     x, g, standard, implicit = layers(name, lam)
     candidates = {

@@ -11,7 +11,7 @@ from torch import Tensor
 
 import ibnn
 from ibnn.lab.bench import engines
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave
 
 LAM, STD = -0.2, 0.3
@@ -22,7 +22,7 @@ SIZES = tuple(round(10 ** (half / 2)) for half in range(4, 13))
 FITTED = (1e3, 1e6)
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     """Forward and backward of F alone; `seconds` is the time of one row, `single` with one row."""
     total = TOTAL // 10 if settings.quick else TOTAL
     largest = 1e5 if settings.quick else 1e6

@@ -19,7 +19,7 @@ from ibnn.lab.bench.problems import (
     forward_backward,
     pair,
 )
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave, ratio
 
 CONDITIONS = [(lam, std) for lam in (-0.2, 0.08, -0.05, 0.03) for std in (0.1, 1.0)]
@@ -28,7 +28,7 @@ HARD = (-1.0, 0.3)
 WEIGHED = ((-0.2, 1.0), HARD)
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     shapes = SHAPES[:3:2] if settings.quick else SHAPES
     conditions = [*choose(CONDITIONS, settings.quick, 3), HARD]
     cases = [(shape, *condition) for shape in shapes for condition in conditions]
@@ -46,7 +46,7 @@ def measure(settings: Settings) -> list[dict[str, Any]]:
 
 
 def time_layer(
-    settings: Settings, shape: Shape, lam: float, std: float, sigma: str = "tanh"
+    settings: BenchSettings, shape: Shape, lam: float, std: float, sigma: str = "tanh"
 ) -> list[dict[str, Any]]:
     """One row per engine; all of them and the standard layer are timed in turn."""
     layers = pair(shape, lam, std, sigma=sigma)

@@ -17,7 +17,7 @@ from ibnn.lab.bench.problems import (
     forward_backward,
     pair,
 )
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave, ratio
 
 # Summing every pair keeps D numbers per unit and step for the backward pass: only few rows fit.
@@ -40,7 +40,7 @@ class Layer(nn.Module):
         return torch.relu(z.reshape(y.shape))
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     """With the fastest engine asked for; a peer that is not installed has no rows."""
     engine = settings.engines[0]
     lams = choose(LAMS, settings.quick, 1)
@@ -57,7 +57,7 @@ def measure(settings: Settings) -> list[dict[str, Any]]:
     return rows
 
 
-def compare(settings: Settings, shape: Shape, sums: str, lam: float) -> list[dict[str, Any]]:
+def compare(settings: BenchSettings, shape: Shape, sums: str, lam: float) -> list[dict[str, Any]]:
     made = pair(shape, lam, STD)
     x, g, conv = made.x, made.g, made.standard[0]  # type: ignore[index]
     layers = {

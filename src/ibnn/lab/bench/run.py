@@ -14,7 +14,7 @@ from rich.console import Console
 from ibnn.lab.bench import plots, solvers, tables, verdict
 from ibnn.lab.bench.columns import TITLES
 from ibnn.lab.bench.machine import describe, machine
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.progress import duration
 
 # Processor time of each section of a quick run on one core (2.6 GHz EPYC, 2026).
@@ -32,7 +32,9 @@ QUICK_SECONDS = {
 Results = dict[str, list[dict[str, Any]]]
 
 
-def run(settings: Settings, out: Path | None = None, console: Console | None = None) -> Results:
+def run(
+    settings: BenchSettings, out: Path | None = None, console: Console | None = None
+) -> Results:
     """Measures, prints and (with `out`) saves; the rows of each section, and the verdict."""
     console = console or _console()
     if not settings.engines:
@@ -64,7 +66,7 @@ def run(settings: Settings, out: Path | None = None, console: Console | None = N
     return {**results, "verdict": found}
 
 
-def _beforehand(settings: Settings) -> str:
+def _beforehand(settings: BenchSettings) -> str:
     """How long it takes, as far as that is known before anything is measured."""
     number = len(settings.sections)
     if not settings.quick:
@@ -74,7 +76,7 @@ def _beforehand(settings: Settings) -> str:
     return f"{number} section{'s' if number > 1 else ''} to measure: {how}"
 
 
-def _left(settings: Settings, done: int, seconds: float) -> str:
+def _left(settings: BenchSettings, done: int, seconds: float) -> str:
     """How long the sections that are left will take, judged by those before."""
     if not done:
         return ""
@@ -93,7 +95,11 @@ def _console() -> Console:
 
 
 def _save(
-    settings: Settings, out: Path | None, here: dict[str, Any], results: Results, notes: list[str]
+    settings: BenchSettings,
+    out: Path | None,
+    here: dict[str, Any],
+    results: Results,
+    notes: list[str],
 ) -> None:
     """After every section: what was measured is kept, whatever happens to the next one."""
     if out is None:
@@ -106,7 +112,7 @@ def _save(
             draw(results[section], out / f"{section}.png")
 
 
-def _notes(settings: Settings) -> list[str]:
+def _notes(settings: BenchSettings) -> list[str]:
     notes = []
     if settings.engine in ("native", "both") and "native" not in settings.engines:
         notes.append("the native engine is not available here: only the portable one is measured")

@@ -19,7 +19,7 @@ SECTIONS = (
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """`quick` measures fewer conditions with fewer repetitions; `only` one section."""
 
     quick: bool = False

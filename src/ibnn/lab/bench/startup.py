@@ -9,7 +9,7 @@ import tempfile
 from typing import Any
 
 from ibnn.lab.bench import engines
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 
 # Seconds from a finished `import torch` to the first gradient.
 _SCRIPT = """
@@ -23,7 +23,7 @@ print(time.perf_counter() - start)
 """
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     """The native engine with an empty cache (not in a quick run), and each engine as always."""
     rows: list[dict[str, Any]] = []
     repetitions = 1 if settings.quick else 5

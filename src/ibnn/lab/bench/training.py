@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from ibnn.lab.bench import engines
 from ibnn.lab.bench.problems import MAPS, choose
-from ibnn.lab.bench.settings import Settings
+from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave, ratio
 from ibnn.lab.models import UCN
 
@@ -21,7 +21,7 @@ NETWORKS = (((1, 28, 28), 1, 3), ((3, 32, 32), 2, 3), ((3, 32, 32), 3, 8))
 LAMS = (0.05, -0.2)
 
 
-def measure(settings: Settings) -> list[dict[str, Any]]:
+def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     return [
         row
         for network in NETWORKS
@@ -31,7 +31,7 @@ def measure(settings: Settings) -> list[dict[str, Any]]:
 
 
 def time_steps(
-    settings: Settings, image: tuple[int, int, int], layers: int, channels: int, lam: float
+    settings: BenchSettings, image: tuple[int, int, int], layers: int, channels: int, lam: float
 ) -> list[dict[str, Any]]:
     """One row per engine. Weights are torch's, so that maps spread more than the paper's do."""
     standard = _network(image, layers, channels, "standard")

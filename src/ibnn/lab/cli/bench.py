@@ -33,11 +33,11 @@ def bench(
     debug: Debug = False,
 ) -> None:
     """Measure what the implicit bias costs on this machine; says beforehand how long it takes."""
-    from ibnn.lab.bench import Settings, run
+    from ibnn.lab.bench import BenchSettings, run
     from ibnn.lab.cli.choices import prepare_folder
 
     try:
-        settings = Settings(quick=quick, engine=engine, only=only)
+        settings = BenchSettings(quick=quick, engine=engine, only=only)
         if not settings.engines:
             raise ValueError(f"engine {engine!r} is not available on this machine")
     except ValueError as error:

@@ -10,7 +10,7 @@ from torch import nn
 from ibnn.lab.attacks import Attack
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.models import network_kind, neuron_kind
-from ibnn.lab.models.initialise import HEAD_STD, HIDDEN_STD
+from ibnn.lab.models.initialize import HEAD_STD, HIDDEN_STD
 from ibnn.lab.training import RunConfig
 from ibnn.lab.training.optimizer import make_optimizer
 

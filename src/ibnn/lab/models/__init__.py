@@ -5,7 +5,7 @@ name in two registries, which take more of either from outside: `register_networ
 `register_neuron`.
 """
 
-from ibnn.lab.models.initialise import initialise
+from ibnn.lab.models.initialize import initialize
 from ibnn.lab.models.networks import (
     NetworkKind,
     network_kind,
@@ -37,6 +37,7 @@ __all__ = [
     "Perceptron",
     "implicit_layers",
     "initialise",
+    "initialize",
     "kernel_side",
     "lam_layers",
     "network_kind",
@@ -46,3 +47,5 @@ __all__ = [
     "register_network",
     "register_neuron",
 ]
+
+initialise = initialize  # its name in 0.1

@@ -42,7 +42,7 @@ class NetworkKind(ABC):
         neuron: Neuron,
         generator: torch.Generator,
     ) -> nn.Module:
-        """The network with its first weights, drawn from `generator` as `initialise` does.
+        """The network with its first weights, drawn from `generator` as `initialize` does.
 
         Args:
             config: has the fields named in `fields`, and `initialisation`.

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ibnn.lab.models.initialise import initialise as draw_weights
+from ibnn.lab.models.initialize import initialize as draw_weights
 from ibnn.lab.models.networks import NetworkKind
 from ibnn.lab.models.neuron import Neuron
 

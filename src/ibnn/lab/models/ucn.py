@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from ibnn.lab.models.initialise import initialise as draw_weights
+from ibnn.lab.models.initialize import initialize as draw_weights
 from ibnn.lab.models.networks import NetworkKind
 from ibnn.lab.models.neuron import Neuron
 
@@ -49,7 +49,7 @@ class UCN(nn.Module):
         image_shape: channels, height, width.
         neuron: the name of a kind, see `ibnn.lab.models.neurons`.
         lam: one value for all layers or one per layer.
-        initialisation: `"paper"` or `"torch"`, see `initialise`.
+        initialisation: `"paper"` or `"torch"`, see `initialize`.
         generator: the source of the first weights; torch's global one when absent.
         solve: further keywords of `ibnn.Conv2d` (`solver`, `adjoint`, `atol`, ...).
 

@@ -20,7 +20,7 @@ from ibnn.lab.training.errors import CheckpointError
 from ibnn.lab.training.folder import RunFolder
 from ibnn.lab.training.listeners import Listener
 from ibnn.lab.training.metrics import Metrics
-from ibnn.lab.training.result import Result, summarise
+from ibnn.lab.training.result import Result, summarize
 
 
 class Record:
@@ -127,7 +127,7 @@ class Record:
 
     def finish(self, network: nn.Module, **environment: Any) -> Result:
         """Write the result."""
-        result = summarise(self.config, self.split, self.examples, network, self.metrics)
+        result = summarize(self.config, self.split, self.examples, network, self.metrics)
         about = {
             **result.environment,
             "threads_used": self.threads,

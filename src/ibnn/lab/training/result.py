@@ -40,7 +40,7 @@ class Result:
     version: int = 1
 
 
-def summarise(
+def summarize(
     config: RunConfig,
     split: Dataset,
     data: str,
