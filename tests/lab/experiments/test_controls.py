@@ -18,11 +18,11 @@ from ibnn.lab.experiments.controls.arms import (
     NEGATIVE,
     STANDARD,
 )
-from ibnn.lab.experiments.controls.families import holm, judge, p_value
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tuned import RATES, TUNING_SEEDS
 from ibnn.lab.report import write_report
 from ibnn.lab.stats import Paired, paired
+from ibnn.lab.stats.families import holm, judge, p_value
 
 SMOKE = Settings(preset="smoke", dataset="digits")
 NOISE = (0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0008)  # of a seed, small beside the effects
@@ -61,11 +61,11 @@ def test_a_family_is_harder_to_decide_than_one_comparison():
     # p = 0.02 alone: half-width of the interval at which the t statistic is that of p = 0.02
     one = Paired(0.01, 0.0018, 0.0182, 10)
     assert 0.01 < p_value(one) < 0.05
-    assert judge({"a": one})["a"].outcome == "better"
+    assert judge({"a": one})["a"].decision == "better"
     crowd = {"a": one, **{name: Paired(0.0, -0.1, 0.1, 10) for name in "bcdef"}}
-    assert judge(crowd)["a"].outcome == "not decided"
+    assert judge(crowd)["a"].decision == "not decided"
     # comparisons that are still to come count as well
-    assert judge({"a": one, **dict.fromkeys("bcdef")})["a"].outcome == "not decided"
+    assert judge({"a": one, **dict.fromkeys("bcdef")})["a"].decision == "not decided"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_family_is_harder_to_decide_than_one_comparison():
     ],
 )
 def test_the_four_outcomes(difference, outcome):
-    assert judge({"a": difference})["a"].outcome == outcome
+    assert judge({"a": difference})["a"].decision == outcome
 
 
 def test_the_claim_turns_with_the_numbers():

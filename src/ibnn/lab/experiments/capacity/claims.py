@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ibnn.lab.experiments.capacity.search import Search
-from ibnn.lab.experiments.controls.families import p_text
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import percent
+from ibnn.lab.stats.families import p_text
 
 SETTLED = (3, 0.2)  # restarts within so many points of the best
 MARGIN = 0.005  # a difference of best accuracies that counts

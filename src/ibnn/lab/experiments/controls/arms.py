@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ibnn.lab.models import neuron_kind
 from ibnn.lab.training import RunConfig
 
 NEGATIVE_LAM = -0.2
@@ -30,44 +29,14 @@ class Arm:
 
     @property
     def about(self) -> str:
-        """Its map, in a line."""
-        if self.name == DECAY:
-            return f"z = y, trained with weight decay {WEIGHT_DECAY:g}"
-        return neuron_kind(self.changes.get("neuron", "standard")).about
+        """What it changes, by the names of the fields."""
+        return ", ".join(f"{name} {value}" for name, value in self.changes.items()) or "nothing"
 
-
-def _kind(name: str) -> Arm:
-    return Arm(name, {"neuron": name})
-
-
-ARMS = {
-    arm.name: arm
-    for arm in (
-        Arm(STANDARD),
-        _kind(IMPLICIT),
-        _kind("mean-field"),
-        _kind("instance-norm"),
-        _kind("gain"),
-        _kind("lite"),
-        _kind("instance-norm-affine"),
-        _kind("group-norm"),
-        _kind("local-response-norm"),
-        _kind("divisive"),
-        _kind("squeeze-excite"),
-        Arm(DECAY, {"weight_decay": WEIGHT_DECAY}),
-        Arm(NEGATIVE, {"neuron": "implicit", "lam": NEGATIVE_LAM, "learn_lam": False}),
-        _kind("shrink"),
-    )
-}
 
 # The families of the plan: implicit minus each of these.
 CLOSE = ("mean-field", "lite", "gain", "instance-norm")
 FURTHER = (
-    "instance-norm-affine",
-    "group-norm",
-    "local-response-norm",
-    "divisive",
-    "squeeze-excite",
+    *("instance-norm-affine", "group-norm", "local-response-norm", "divisive", "squeeze-excite"),
     DECAY,
 )
 # (implicit, lam = -0.2) minus each of these, under attack.
@@ -75,3 +44,14 @@ AGAINST_NEGATIVE = (STANDARD, "shrink", DECAY)
 
 FIRST = (STANDARD, IMPLICIT, "mean-field", "instance-norm", "gain", "lite")
 FEW = FIRST[:4]  # where training is expensive
+
+ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm(STANDARD),
+        *(Arm(kind, {"neuron": kind}) for kind in (*FIRST[1:], *FURTHER[:-1])),
+        Arm(DECAY, {"weight_decay": WEIGHT_DECAY}),
+        Arm(NEGATIVE, {"neuron": "implicit", "lam": NEGATIVE_LAM, "learn_lam": False}),
+        Arm("shrink", {"neuron": "shrink"}),
+    )
+}

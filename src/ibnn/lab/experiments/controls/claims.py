@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import median
+from statistics import fmean, median
 
 from ibnn.lab.experiments.controls.arms import (
     AGAINST_NEGATIVE,
@@ -13,21 +13,13 @@ from ibnn.lab.experiments.controls.arms import (
     NEGATIVE,
     STANDARD,
 )
-from ibnn.lab.experiments.controls.families import Judged, judge
 from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim
 from ibnn.lab.stats import Paired, median_curve, paired, reaches
+from ibnn.lab.stats.families import Judged, judge
 
 Reading = Callable[[str], Mapping[int, float]]
-
-_ANSWERS: dict[str, Answer] = {"better": "yes", "worse": "no"}
-
-
-def answer(judged: Judged) -> Answer:
-    """Whether "x is better than y" holds; equivalent is no better."""
-    if judged.outcome == "equivalent":
-        return "no"
-    return _ANSWERS.get(judged.outcome, "not decided")
 
 
 def family(read: Reading, first: str, others: Sequence[str]) -> dict[str, Judged]:
@@ -72,7 +64,7 @@ def accuracy_claims(records: Records) -> list[Claim]:
         Claim(
             "The learnt implicit bias is more accurate than the standard neuron.",
             f"Best accuracy, implicit minus standard: {difference.text()}.",
-            answer(difference),
+            difference.answer,
         ),
         needs_solve(records),
     ]
@@ -85,23 +77,23 @@ def accuracy_claims(records: Records) -> list[Claim]:
 
 
 def _one(name: str, judged: Judged) -> Claim:
-    same = " The interval is within 0.3 points." if judged.outcome == "equivalent" else ""
+    same = " The interval is within 0.3 points." if judged.decision == "equivalent" else ""
     return Claim(
         f"It is more accurate than {name}.",
         f"Best accuracy, implicit minus {name}: {judged.text()}.{same}",
-        answer(judged),
+        judged.answer,
     )
 
 
 def needs_solve(records: Records) -> Claim:
     """ "The gain needs the implicit solve", by the rule of the plan."""
     question = "The gain needs the implicit solve: no explicit map does as well."
-    if gain(records).outcome != "better":
+    if gain(records).decision != "better":
         return Claim(question, "There is no gain to explain yet.", "not decided")
     found = family(records.best, IMPLICIT, CLOSE)
-    reply, why = solve_needed({name: judged.outcome for name, judged in found.items()})
-    shares = [(name, kept(records, name)) for name in found]
-    parts = [f"{name} {100 * share:.0f} %" for name, share in shares if share is not None]
+    reply, why = solve_needed({name: judged.decision for name, judged in found.items()})
+    fractions = [(name, kept(records, name)) for name in found]
+    parts = [f"{name} {100 * part:.0f} %" for name, part in fractions if part is not None]
     description = f" Of the gain over standard they keep: {', '.join(parts)}." if parts else ""
     return Claim(question, why + description, reply)
 
@@ -130,8 +122,9 @@ def _be(names: Sequence[str], what: str) -> str:
 
 def speed_claims(records: Records) -> list[Claim]:
     """Epochs saved against standard, and against the close controls."""
-    against = judge({STANDARD: saved(records, IMPLICIT)})[STANDARD]
-    close = judge({name: saved(records, IMPLICIT, name) for name in CLOSE})
+    # equivalence is defined for accuracies alone
+    against = judge({STANDARD: saved(records, IMPLICIT)}, equivalent=0)[STANDARD]
+    close = judge({name: saved(records, IMPLICIT, name) for name in CLOSE}, equivalent=0)
     reading = matched(records, IMPLICIT)
     when = ""
     if reading is not None:
@@ -146,22 +139,17 @@ def speed_claims(records: Records) -> list[Claim]:
             "It reaches the accuracy of the standard network in fewer epochs.",
             f"Epochs saved to the highest accuracy both reach: "
             f"{against.text('epochs', 1.0, 1)}.{when}",
-            _speed_answer(against),
+            against.answer,
         ),
         *(
             Claim(
                 f"It reaches the accuracy of {name} in fewer epochs.",
                 f"Epochs saved: {judged.text('epochs', 1.0, 1)}.",
-                _speed_answer(judged),
+                judged.answer,
             )
             for name, judged in close.items()
         ),
     ]
-
-
-def _speed_answer(judged: Judged) -> Answer:
-    """Equivalence is defined for accuracies alone."""
-    return "not decided" if judged.outcome == "equivalent" else answer(judged)
 
 
 def robust_claims(records: Records) -> list[Claim]:
@@ -170,18 +158,18 @@ def robust_claims(records: Records) -> list[Claim]:
     found = family(records.robust, NEGATIVE, AGAINST_NEGATIVE)
     lost = paired(records.lost(NEGATIVE), records.lost(STANDARD))
     drop = "" if lost is None else f" What the attack takes: {lost.text()}."
-    reply, why = contraction_needed({name: judged.outcome for name, judged in found.items()})
+    reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})
     return [
         Claim(
             "The learnt implicit bias is more robust than the standard neuron.",
             f"White-box PGD accuracy, mean over eps, implicit minus standard: {learnt.text()}.",
-            answer(learnt),
+            learnt.answer,
         ),
         Claim(
             "lam = -0.2 makes the network more robust.",
             f"White-box PGD accuracy, mean over eps, minus standard: {found[STANDARD].text()}."
             + drop,
-            answer(found[STANDARD]),
+            found[STANDARD].answer,
         ),
         Claim(
             "The robustness of lam < 0 needs the implicit solve.",
@@ -220,9 +208,9 @@ def remains(published: Records, changed: Records, change: str) -> Claim:
     before, after = gain(published), gain(changed)
     question = f"The gain over the standard network remains {change}."
     numbers = f"Published settings: {before.text()}; {change}: {after.text()}."
-    if before.outcome != "better":
+    if before.decision != "better":
         return Claim(question, f"{numbers} There is no gain to keep yet.", "not decided")
-    word, reply = _REMAINS[after.outcome]
+    word, reply = _REMAINS[after.decision]
     return Claim(question, f"{numbers} {word}", reply)
 
 
@@ -238,14 +226,23 @@ def headline(records: Records) -> str:
     """The answer in two sentences."""
     difference, claim = gain(records), needs_solve(records)
     if difference.difference is None:
-        return "Not all runs are finished: no comparison yet."
-    found = ", ".join(f"{m:.3f}" for m in _median_lam(records)) or "none"
+        return NOT_YET
+    lams = [record.lam for record in records.of(IMPLICIT)]
+    found = ", ".join(f"{median(values):.3f}" for values in zip(*lams, strict=True)) or "none"
     return (
         f"Implicit minus standard: {difference.text()}, lam learnt to {found}. "
         f"Does the gain need the implicit solve? {claim.agrees.capitalize()}: {claim.measured}"
     )
 
 
-def _median_lam(records: Records) -> list[float]:
-    lams = [record.lam for record in records.of(IMPLICIT)]
-    return [median(values) for values in zip(*lams, strict=True)]
+def notes(records: Records) -> list[str]:
+    """What the best epoch flatters, and which arms have more parameters."""
+    lost = fmean(record.best - record.last for record in records)
+    sizes = {record.arm: record.parameters for record in records}
+    usual = sizes.get(STANDARD, 0)
+    larger = [f"{arm} ({size:,})" for arm, size in sizes.items() if size > 1.01 * usual]
+    return [
+        f"The best epoch is above the last one by {100 * lost:.2f} points, mean over all networks.",
+        f"More parameters than the standard network ({usual:,}), by more than a hundredth: "
+        f"{', '.join(larger) or 'no arm'}.",
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ibnn.lab.attacks import PGD
@@ -11,9 +12,11 @@ from ibnn.lab.experiments.controls.arms import ARMS, FEW, Arm
 from ibnn.lab.experiments.controls.record import SMOOTHED, WHITE_BOX, Record, Records
 from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
-from ibnn.lab.experiments.robustness.networks import attacked_images, randomness
-from ibnn.lab.experiments.robustness.pgd import sizes
-from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
+from ibnn.lab.experiments.protocol import attack_line, protocol
+from ibnn.lab.experiments.readings import amounts
+from ibnn.lab.experiments.robustness.networks import attacked_images
+from ibnn.lab.experiments.robustness.pgd import pgd_curve, sizes
+from ibnn.lab.results import FEWEST_PAIRS, Claim, Findings, Picture, Table
 from ibnn.lab.training import Result, RunConfig
 
 PAIRS = 10  # in preset paper
@@ -27,99 +30,95 @@ class Controls(ImageExperiment):
     title = "Controls: does the gain need the implicit solve?"
     datasets = ("svhn-resplit", "fashion-mnist", "svhn", "cifar10", "digits", "*")
     takes_lam = False
+    attacks: ClassVar[bool] = True  # whether networks are attacked, or only trained
     arm_names: ClassVar[tuple[str, ...]] = tuple(ARMS)
 
     def preset(self, settings: Settings) -> Preset:
         chosen = super().preset(settings)
-        if settings.preset != "paper" or settings.seeds:
-            return chosen
-        return Preset(seeds=PAIRS, epochs=chosen.epochs, reduced=chosen.reduced)
+        full = settings.preset == "paper" and not settings.seeds
+        return replace(chosen, seeds=PAIRS) if full else chosen
 
     def arms(self, settings: Settings) -> list[Arm]:
         """What is trained; on CIFAR-10 only the arms that matter most."""
         few = self.dataset(settings) == "cifar10"
         return [ARMS[name] for name in self.arm_names if not few or name in FEW]
 
-    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
-        # seed by seed: whatever has finished is paired
+    def compared(
+        self, settings: Settings, results: Mapping[str, Result]
+    ) -> list[tuple[Arm, RunConfig]]:
+        """The runs that are compared; seed by seed: whatever has finished is paired."""
         return [
-            arm.of(self.base(settings, seed=seed))
+            (arm, arm.of(self.base(settings, seed=seed)))
             for seed in range(self.preset(settings).seeds)
             for arm in self.arms(settings)
         ]
 
+    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        return [config for _, config in self.compared(settings, results)]
+
     def measure(self, run: Run) -> dict[str, Any]:
         """White-box accuracy at every eps, on the first test images."""
-        network, (x, y) = run.network(), attacked_images(run)
-        x, y = x[:ATTACKED], y[:ATTACKED]
-        found = []
-        for eps in sizes(run.config.dataset):
-            success = PGD(eps)(network, x, y, generator=randomness(run, "pgd")).success
-            found.append(1 - float(success.double().mean()))
-        return {"images": len(x), WHITE_BOX: found}
+        if not self.attacks:
+            return {}
+        x, y = (part[:ATTACKED] for part in attacked_images(run))
+        return {"images": len(x), WHITE_BOX: pgd_curve(run, x, y)}
 
     def records(self, settings: Settings, runs: Sequence[Run]) -> Records:
-        """The finished runs, by arm and seed."""
+        """The finished runs that are compared, by arm and seed."""
         found = {run.config.identity(): run for run in runs}
-        records = []
-        for seed in range(self.preset(settings).seeds):
-            for arm in self.arms(settings):
-                run = found.get(arm.of(self.base(settings, seed=seed)).identity())
-                records += [Record.of(arm.name, run)] if run else []
-        return Records(records)
+        results = {name: run.result for name, run in found.items()}
+        return Records(
+            Record.of(arm.name, found[config.identity()])
+            for arm, config in self.compared(settings, results)
+            if config.identity() in found
+        )
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        records, eps = self.records(settings, runs), sizes(self.dataset(settings))
-        images = max((run.measured.get("images", 0) for run in runs), default=0)
-        note = self.footnote(settings, runs)
-        under_attack = f"PGD, 10 steps, white box, {images:,} test images; medians"
+        records = self.records(settings, runs)
         return Findings(
-            headline=claims.headline(records),
-            pictures=[
-                Picture("controls", figures.draw_curves(records, note), CURVES),
-                Picture("differences", figures.draw_differences(records), DIFFERENCES),
-                Picture("attacked", figures.draw_attacked(records, eps, under_attack), ATTACK),
-            ],
-            claims=[
-                *claims.accuracy_claims(records),
-                *claims.speed_claims(records),
-                *claims.robust_claims(records),
-            ],
+            headline=self.headline(records),
+            pictures=self.pictures(settings, records, runs),
+            claims=self.claims(settings, records, runs),
             rows=[record.row() for record in records],
-            tables=[
-                tables.accuracy_table(records),
-                tables.speed_table(records),
-                tables.robust_table(records, eps),
-            ],
-            notes=NOTES,
+            tables=self.tables(settings, records, runs),
+            notes=claims.notes(records),
             rule=RULE,
-            settings=self.settings_lines(settings),
+            settings=self.settings_lines(settings, runs),
         )
 
-    def footnote(self, settings: Settings, runs: Sequence[Run]) -> str:
-        """Epochs and images used, to stand in a figure."""
-        train, test = max(r.result.n_train for r in runs), max(r.result.n_test for r in runs)
-        return (
-            f"{self.preset(settings).epochs} epochs, {train:,} training and {test:,} test images; "
-            "number of networks in brackets"
-        )
+    def headline(self, records: Records) -> str:
+        """The finding in a sentence or two."""
+        return claims.headline(records)
 
-    def settings_lines(self, settings: Settings) -> list[tuple[str, str]]:
-        """How the runs were trained, from their configuration."""
-        config = self.base(settings)
-        return [
-            ("Network", f"UCN({config.layers},{config.channels})"),
-            ("Initialization", config.initialisation),
-            (
-                "Training",
-                f"{config.epochs} epochs after {config.warmup_epochs} of warm-up with standard "
-                f"neurons, SGD, momentum {config.momentum:g}, batch {config.batch_size}, learning "
-                f"rate {config.lr_low:g} to {config.lr_high:g} and back, gradient norm at most "
-                f"{config.clip:g}",
-            ),
-            ("Pairs", f"seeds 0 to {self.preset(settings).seeds - 1} of every arm"),
-            *((arm.name, arm.about) for arm in self.arms(settings)),
+    def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:
+        """Curves and differences; and robust accuracy, where networks were attacked."""
+        note = f"{amounts(runs)}; number of networks in brackets"
+        made = [
+            Picture(self.name, figures.draw_curves(records, note), CURVES),
+            Picture("differences", figures.draw_differences(records), DIFFERENCES),
         ]
+        if self.attacks:
+            eps, images = sizes(self.dataset(settings)), runs[0].measured["images"]
+            note = f"{attack_line(PGD(0.0), varied='eps')}; {images:,} test images; medians"
+            made.append(Picture("attacked", figures.draw_attacked(records, eps, note), ATTACK))
+        return made
+
+    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
+        """The questions of the plan, and what was measured."""
+        found = [*claims.accuracy_claims(records), *claims.speed_claims(records)]
+        return [*found, *claims.robust_claims(records)] if self.attacks else found
+
+    def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
+        """Every arm, in numbers."""
+        found = [tables.accuracy_table(records), tables.speed_table(records)]
+        eps = sizes(self.dataset(settings))
+        return [*found, tables.robust_table(records, eps)] if self.attacks else found
+
+    def settings_lines(self, settings: Settings, runs: Sequence[Run]) -> list[tuple[str, str]]:
+        """What each arm changes, the attack, and how the runs were trained."""
+        arms = [(f"Arm {arm.name}", arm.about) for arm in self.arms(settings)]
+        attack = [("Attack", attack_line(PGD(0.0), varied="eps"))] if self.attacks else []
+        return [*arms, *attack, *protocol(runs)]
 
 
 CURVES = (
@@ -139,11 +138,4 @@ RULE = (
     "Within a family p values are corrected by Holm's method; yes and no need at least "
     f"{FEWEST_PAIRS} pairs and a corrected p below 0.05; the intervals shown are those of single "
     "comparisons."
-)
-NOTES = (
-    "Best accuracy is the best epoch on the test split, as in the paper: a maximum over epochs "
-    "flatters every arm alike. The accuracy after the last epoch stands beside it.",
-    "Robust accuracy is that of the network after its last epoch under one attack of 10 steps; "
-    "stronger attacks leave less (`ibnn attack`).",
-    "squeeze-excite has more parameters than the other arms; the table says how many.",
 )

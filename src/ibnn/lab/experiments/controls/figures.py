@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -18,10 +17,10 @@ from ibnn.lab.experiments.controls.arms import (
     NEGATIVE,
     STANDARD,
 )
-from ibnn.lab.experiments.controls.families import EQUIVALENT
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import Paired, median_curve, paired
+from ibnn.lab.stats.families import EQUIVALENT
 
 # Okabe and Ito's other colors; dashes tell the further controls apart.
 _COLORS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b")
@@ -33,7 +32,10 @@ def draw_curves(records: Records, note: str) -> Figure:
     groups = [(CLOSE, "close controls"), ((*FURTHER, NEGATIVE, "shrink"), "further arms")]
     shown = [(names, title) for names, title in groups if any(records.of(n) for n in names)]
     shown = shown or [((), "")]
-    figure, panels = style.figure(len(shown), width=4.6 * len(shown) + 1.2, height=4.2, sharey=True)
+    title = "Validation accuracy while training, median of each arm"
+    figure, panels = style.figure(
+        len(shown), width=4.6 * len(shown) + 1.2, height=4.4, title=title, sharey=True
+    )
     for axes, (names, title) in zip(panels, shown, strict=True):
         for number, name in enumerate(names):
             color = _COLORS[number % len(_COLORS)]
@@ -64,8 +66,9 @@ def draw_differences(records: Records) -> Figure:
     over = {arm: paired(records.best(arm), records.best(STANDARD)) for arm in arms}
     others = [arm for arm in arms if arm != IMPLICIT]
     left = {arm: paired(records.best(IMPLICIT), records.best(arm)) for arm in others}
-    height = 1.4 + 0.3 * max(1, len(arms))
-    figure, (first, second) = style.figure(2, width=8.4, height=height)
+    height = 1.7 + 0.3 * max(1, len(arms))
+    title = "Differences of best accuracy between networks of equal seeds"
+    figure, (first, second) = style.figure(2, width=8.4, height=height, title=title)
     _intervals(first, over, "arm minus standard, points")
     _intervals(second, left, "implicit minus arm, points")
     second.axvspan(-100 * EQUIVALENT, 100 * EQUIVALENT, color=style.QUIET, alpha=0.15, linewidth=0)
@@ -93,12 +96,12 @@ def _intervals(axes: Axes, found: Mapping[str, Paired | None], label: str) -> No
 
 def draw_attacked(records: Records, eps: Sequence[float], note: str) -> Figure:
     """White-box accuracy against eps, the median of each arm."""
-    figure, (axes,) = style.figure(width=6.4, height=4.4)
-    names = [name for name in ARMS if any(record.attacked for record in records.of(name))]
+    title = "Robust accuracy against the size of the PGD attack"
+    figure, (axes,) = style.figure(width=6.4, height=4.6, title=title)
+    names = [name for name in ARMS if records.attacked(name)]
     fixed = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT}
     for number, name in enumerate(names):
-        curves = [record.attacked for record in records.of(name) if record.attacked]
-        middle = [100 * median(values) for values in zip(*curves, strict=True)]
+        middle = [100 * value for value in records.attacked(name)]
         bold = name in fixed or name in _NEGATIVE
         axes.plot(
             eps,
@@ -106,10 +109,9 @@ def draw_attacked(records: Records, eps: Sequence[float], note: str) -> Figure:
             "-" if bold else "--",
             color=fixed.get(name, _COLORS[number % len(_COLORS)]),
             linewidth=1.9 if bold else 1.0,
-            label=f"{name} ({len(curves)})",
+            label=f"{name} ({len(records.robust(name))})",
         )
-    axes.set_xlabel("eps (l_inf, images in [0, 1])")
-    axes.set_ylabel("accuracy, %")
+    axes.set(xlabel="eps (l_inf, images in [0, 1])", ylabel="robust accuracy, %")
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper right", fontsize=7)
     style.footnote(figure, note)

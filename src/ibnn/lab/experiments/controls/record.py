@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.readings import numbers
 from ibnn.lab.stats import needed_for_common_best, running_mean
 
 SMOOTHED = 3  # epochs of the running mean
@@ -47,34 +48,13 @@ class Record:
 
     def row(self) -> dict[str, Any]:
         """One line of the CSV."""
-        return {
-            "arm": self.arm,
-            "seed": self.seed,
-            "best_accuracy": self.best,
-            "accuracy": self.last,
-            "lam": _text(self.lam),
-            "parameters": self.parameters,
-            "learning_rate": self.rate,
-            "attacked": _text(self.attacked),
-            "curve": _text(self.curve),
-            "run": self.run,
-        }
+        values = {column: getattr(self, name) for column, (name, _) in _COLUMNS.items()}
+        return {c: numbers(v, 6) if isinstance(v, tuple) else v for c, v in values.items()}
 
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> Record:
         """From a line of the CSV."""
-        return cls(
-            arm=row["arm"],
-            seed=int(row["seed"]),
-            best=float(row["best_accuracy"]),
-            last=float(row["accuracy"]),
-            curve=_numbers(row["curve"]),
-            attacked=_numbers(row["attacked"]),
-            lam=_numbers(row["lam"]),
-            parameters=int(row["parameters"]),
-            rate=float(row["learning_rate"]),
-            run=row["run"],
-        )
+        return cls(**{name: read(row[column]) for column, (name, read) in _COLUMNS.items()})
 
     @property
     def robust(self) -> float | None:
@@ -113,6 +93,11 @@ class Records:
         """Accuracy after the last epoch by seed."""
         return {record.seed: record.last for record in self.of(arm)}
 
+    def attacked(self, arm: str) -> list[float]:
+        """White-box accuracy at every eps, the median of the networks that were attacked."""
+        curves = [record.attacked for record in self.of(arm) if record.attacked]
+        return [median(values) for values in zip(*curves, strict=True)]
+
     def robust(self, arm: str) -> dict[int, float]:
         """Mean white-box accuracy by seed, of the networks that were attacked."""
         return {r.seed: r.robust for r in self.of(arm) if r.robust is not None}
@@ -133,9 +118,20 @@ class Records:
         return ours, theirs
 
 
-def _text(values: Sequence[float]) -> str:
-    return " ".join(f"{value:.6g}" for value in values)
-
-
 def _numbers(text: str) -> tuple[float, ...]:
     return tuple(float(part) for part in text.split())
+
+
+# column of the CSV -> field of a record, and how it is read back
+_COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "arm": ("arm", str),
+    "seed": ("seed", int),
+    "best_accuracy": ("best", float),
+    "accuracy": ("last", float),
+    "lam": ("lam", _numbers),
+    "parameters": ("parameters", int),
+    "learning_rate": ("rate", float),
+    "attacked": ("attacked", _numbers),
+    "curve": ("curve", _numbers),
+    "run": ("run", str),
+}

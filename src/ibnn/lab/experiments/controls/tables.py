@@ -5,136 +5,87 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from ibnn.lab.experiments.controls.arms import (
-    AGAINST_NEGATIVE,
-    ARMS,
-    CLOSE,
-    FURTHER,
-    IMPLICIT,
-    NEGATIVE,
-    STANDARD,
-)
+from ibnn.lab.experiments.controls import arms
+from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.claims import family, kept, matched, saved
-from ibnn.lab.experiments.controls.families import Judged
-from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.results import Table
 from ibnn.lab.stats import Paired, paired, percent, spread
 
 
 def accuracy_table(records: Records) -> Table:
     """Best and last accuracy of every arm, against the standard and the implicit network."""
-    judged = _families(records)
+    judged = {}
+    for others in ((STANDARD,), arms.CLOSE, arms.FURTHER):
+        judged |= family(records.best, IMPLICIT, others)
     rows = []
     for arm in _ordered(records):
         over = paired(records.best(arm), records.best(STANDARD)) if arm != STANDARD else None
-        share = kept(records, arm) if arm not in (STANDARD, IMPLICIT) else None
-        comparison = judged.get(arm)
+        fraction = kept(records, arm) if arm not in (STANDARD, IMPLICIT) else None
         rows.append(
-            (
-                arm,
-                str(len(records.of(arm))),
-                spread(list(records.best(arm).values())),
-                percent(median(records.last(arm).values())),
-                _points(over),
-                "" if share is None else f"{100 * share:.0f} %",
-                "" if comparison is None else comparison.text(),
-                "" if comparison is None else comparison.outcome,
-            )
+            {
+                "Arm": arm,
+                "Networks": str(len(records.of(arm))),
+                "Best epoch": spread(list(records.best(arm).values())),
+                "Last epoch": percent(median(records.last(arm).values())),
+                "Minus standard": _short(over),
+                "Of the gain": "" if fraction is None else f"{100 * fraction:.0f} %",
+                "Implicit minus arm, best epoch": judged[arm].text() if arm in judged else "",
+                "Implicit is": judged[arm].decision if arm in judged else "",
+            }
         )
-    return Table(
-        "Accuracy of every arm: median (range); differences: mean (95 % interval)",
-        (
-            "Arm",
-            "Networks",
-            "Best epoch",
-            "Last epoch",
-            "Minus standard",
-            "Of the gain",
-            "Implicit minus arm, best epoch",
-            "Implicit is",
-        ),
-        rows,
-    )
+    title = "Accuracy of every arm: median (range); differences: mean (95 % interval)"
+    return Table.of(title, rows)
 
 
 def speed_table(records: Records) -> Table:
     """When each arm has the standard network's best, and epochs saved."""
     rows = []
     for arm in _ordered(records):
-        reading = matched(records, arm)
-        reached = None if reading is None else reading[2]
-        fewer = saved(records, arm) if arm != STANDARD else None
+        _, _, reached = matched(records, arm) or (None, None, None)
+        lams = [record.lam for record in records.of(arm) if record.lam]
         rows.append(
-            (
-                arm,
-                "never" if reached is None else f"{reached:.1f}",
-                "" if fewer is None else _epochs(fewer),
-                _lam(records.of(arm)),
-                f"{records.of(arm)[0].parameters:,}",
-            )
+            {
+                "Arm": arm,
+                "Standard best in epoch": "never" if reached is None else f"{reached:.1f}",
+                "Epochs saved": _short(saved(records, arm) if arm != STANDARD else None, 1, 1),
+                "lam": ", ".join(f"{median(values):.3f}" for values in zip(*lams, strict=True)),
+                "Parameters": f"{records.of(arm)[0].parameters:,}",
+            }
         )
-    return Table(
+    title = (
         "Epochs: when the arm's median reaches the standard median's best; epochs saved against "
-        "the standard twin",
-        ("Arm", "Standard best in epoch", "Epochs saved", "lam", "Parameters"),
-        rows,
+        "the standard twin"
     )
+    return Table.of(title, rows)
 
 
 def robust_table(records: Records, eps: Sequence[float]) -> Table:
     """White-box accuracy at every eps, and the mean that decides."""
-    judged = family(records.robust, NEGATIVE, AGAINST_NEGATIVE)
+    judged = family(records.robust, NEGATIVE, arms.AGAINST_NEGATIVE)
     rows = []
     for arm in _ordered(records):
-        attacked = [record for record in records.of(arm) if record.attacked]
-        if not attacked:
+        curve = records.attacked(arm)
+        if not curve:
             continue
-        curve = [median(values) for values in zip(*(r.attacked for r in attacked), strict=True)]
         over = paired(records.robust(arm), records.robust(STANDARD)) if arm != STANDARD else None
+        at_eps = zip(eps, curve, strict=True)
         rows.append(
-            (
-                arm,
-                *(percent(value) for value in curve),
-                percent(median(records.robust(arm).values())),
-                _points(over),
-                judged[arm].text() if arm in judged else "",
-            )
+            {
+                "Arm": arm,
+                **{f"eps {size:.3g}": percent(value) for size, value in at_eps},
+                "Mean": percent(median(records.robust(arm).values())),
+                "Minus standard": _short(over),
+                f"({NEGATIVE}) minus arm": judged[arm].text() if arm in judged else "",
+            }
         )
-    return Table(
-        "White-box PGD accuracy, medians; differences of the mean over eps above 0",
-        (
-            "Arm",
-            *(f"eps {value:.3g}" for value in eps),
-            "Mean",
-            "Minus standard",
-            f"({NEGATIVE}) minus arm",
-        ),
-        rows,
-    )
-
-
-def _families(records: Records) -> dict[str, Judged]:
-    found = {STANDARD: family(records.best, IMPLICIT, [STANDARD])[STANDARD]}
-    found |= family(records.best, IMPLICIT, CLOSE)
-    return found | family(records.best, IMPLICIT, FURTHER)
+    title = "White-box PGD accuracy, medians; differences of the mean over eps above 0"
+    return Table.of(title, rows)
 
 
 def _ordered(records: Records) -> list[str]:
-    return [name for name in ARMS if records.of(name)]
+    return [name for name in arms.ARMS if records.of(name)]
 
 
-def _points(found: Paired | None) -> str:
-    if found is None:
-        return ""
-    mean, low, high = found.signed(100, 2)
-    return f"{mean} ({low} to {high})"
-
-
-def _epochs(found: Paired) -> str:
-    mean, low, high = found.signed(1, 1)
-    return f"{mean} ({low} to {high})"
-
-
-def _lam(records: Sequence[Record]) -> str:
-    lams = [record.lam for record in records if record.lam]
-    return ", ".join(f"{median(values):.3f}" for values in zip(*lams, strict=True))
+def _short(found: Paired | None, scale: float = 100, digits: int = 2) -> str:
+    return found.short(scale, digits) if found else ""

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Any
 
-from ibnn.lab.experiments.controls import claims, figures, tables
-from ibnn.lab.experiments.controls.arms import FIRST, Arm
-from ibnn.lab.experiments.controls.experiment import CURVES, DIFFERENCES, NOTES, RULE, Controls
-from ibnn.lab.experiments.controls.record import Record, Records
-from ibnn.lab.experiments.controls.torch_initialization import published_pair, published_records
+from ibnn.lab.experiments.controls.arms import Arm
+from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.controls.variant import Variant
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.results import Findings, Picture, Table
+from ibnn.lab.results import Table
 from ibnn.lab.stats import percent
 from ibnn.lab.training import Result, RunConfig
 
@@ -42,20 +39,29 @@ def picked(scores: Mapping[float, float]) -> float:
     return min(scores, key=lambda rate: (-scores[rate], rate))
 
 
-class ControlsTuned(Controls):
-    """The first six arms; stage one picks their rates, stage two compares them."""
+class ControlsTuned(Variant):
+    """Stage one picks the rates of the arms, stage two compares them."""
 
     name = "controls-tuned"
     title = "Controls with tuned learning rates"
-    arm_names = FIRST
+    change = "with a learning rate tuned for each arm"
+
+    def compared(self, settings: Settings, results: Results) -> list[tuple[Arm, RunConfig]]:
+        rates = {arm.name: self.rate(settings, arm, results) for arm in self.arms(settings)}
+        return [
+            (arm, with_rate(config, rate))
+            for arm, config in super().compared(settings, results)
+            if (rate := rates[arm.name]) is not None
+        ]
 
     def plan(self, settings: Settings, results: Results) -> list[RunConfig]:
-        known: list[RunConfig] = []
-        for arm in self.arms(settings):
-            for rate in self.rates(settings, arm, results):
-                known += self._tuning(settings, arm, rate)
-            known += self._compared(settings, arm, results).values()
-        return known + published_pair(settings)
+        tuning = [
+            config
+            for arm in self.arms(settings)
+            for rate in self.rates(settings, arm, results)
+            for config in self._tuning(settings, arm, rate)
+        ]
+        return [*tuning, *super().plan(settings, results)]
 
     def rates(self, settings: Settings, arm: Arm, results: Results) -> list[float]:
         """Every rate to try, as far as the results so far say."""
@@ -81,65 +87,16 @@ class ControlsTuned(Controls):
         scores = self.scores(settings, arm, results, rates)
         return picked(scores) if len(scores) == len(rates) else None
 
-    def measure(self, run: Run) -> dict[str, Any]:
-        return {}
-
-    def tuned_records(self, settings: Settings, runs: Sequence[Run]) -> Records:
-        """The compared networks that have finished."""
-        by_name = {run.config.identity(): run for run in runs}
-        results = {name: run.result for name, run in by_name.items()}
-        records = []
-        for arm in self.arms(settings):
-            for config in self._compared(settings, arm, results).values():
-                run = by_name.get(config.identity())
-                records += [Record.of(arm.name, run)] if run else []
-        return Records(records)
-
-    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        records, note = self.tuned_records(settings, runs), self.footnote(settings, runs)
+    def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
         results = {run.config.identity(): run.result for run in runs}
-        published = published_records(settings, runs)
-        return Findings(
-            headline=claims.headline(records),
-            pictures=[
-                Picture(self.name, figures.draw_curves(records, note), CURVES),
-                Picture("differences", figures.draw_differences(records), DIFFERENCES),
-            ],
-            claims=[
-                claims.remains(published, records, "with a learning rate tuned for each arm"),
-                *claims.accuracy_claims(records),
-                *claims.speed_claims(records),
-            ],
-            rows=[record.row() for record in records],
-            tables=[
-                tables.accuracy_table(records),
-                tables.speed_table(records),
-                self._rate_table(settings, results),
-            ],
-            notes=(
-                *NOTES[:1],
-                f"The rate of each arm is the one with the best accuracy after the last epoch on "
-                f"{percent(HELD_OUT)} of the training images, mean over the seeds "
-                f"{' and '.join(map(str, TUNING_SEEDS))}; the lowest rate is a tenth of it.",
-            ),
-            rule=RULE,
-            settings=self.settings_lines(settings),
-        )
+        rates = self._rate_table(settings, results)
+        return [*super().tables(settings, records, runs), rates]
 
     def _tuning(self, settings: Settings, arm: Arm, rate: float) -> list[RunConfig]:
         return [
             with_rate(arm.of(self.base(settings, seed=seed, hold_out=HELD_OUT)), rate)
             for seed in TUNING_SEEDS
         ]
-
-    def _compared(self, settings: Settings, arm: Arm, results: Results) -> dict[int, RunConfig]:
-        rate = self.rate(settings, arm, results)
-        if rate is None:
-            return {}
-        return {
-            seed: with_rate(arm.of(self.base(settings, seed=seed)), rate)
-            for seed in range(self.preset(settings).seeds)
-        }
 
     def _rate_table(self, settings: Settings, results: Results) -> Table:
         every = sorted({*RATES, *FURTHER_OUT.values()})
@@ -149,5 +106,8 @@ class ControlsTuned(Controls):
             rate = self.rate(settings, arm, results)
             cells = [percent(scores[r]) if r in scores else "" for r in every]
             rows.append((arm.name, *cells, "not yet" if rate is None else f"{rate:g}"))
-        title = "Held-out accuracy after the last epoch by highest learning rate, and the pick"
+        title = (
+            f"Accuracy after the last epoch on {percent(HELD_OUT)} of the training images, held "
+            f"out, by highest learning rate (seeds {' and '.join(map(str, TUNING_SEEDS))})"
+        )
         return Table(title, ("Arm", *(f"{rate:g}" for rate in every), "Picked"), rows)

@@ -6,33 +6,31 @@ from collections.abc import Sequence
 from statistics import median
 
 from ibnn.lab.experiments.controls.arms import STANDARD
-from ibnn.lab.experiments.controls.families import Judged, judge
 from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import paired, percent
+from ibnn.lab.stats.families import Judged, judge
 
 
 def against_standard(records: Records) -> dict[str, tuple[Judged, Judged]]:
     """Each arm minus standard, (clean, robust): one family of all these comparisons."""
     arms = [arm for arm in records.arms() if arm != STANDARD]
     differences = {
-        (arm, what): paired(read(arm), read(STANDARD))
+        f"{arm}/{what}": paired(read(arm), read(STANDARD))
         for arm in arms
         for what, read in (("clean", records.last), ("robust", records.robust))
     }
-    judged = judge({f"{arm}/{what}": found for (arm, what), found in differences.items()})
+    judged = judge(differences)
     return {arm: (judged[f"{arm}/clean"], judged[f"{arm}/robust"]) for arm in arms}
 
 
 def both_promises(records: Records) -> Claim:
     """Yes when an arm is better in both; no when every arm is worse or equal in one of them."""
     found = against_standard(records)
-    both = [a for a, pair in found.items() if all(j.outcome == "better" for j in pair)]
-    ruled_out = [
-        arm
-        for arm, pair in found.items()
-        if any(judged.outcome in ("worse", "equivalent") for judged in pair)
-    ]
+    both, ruled_out = (
+        [arm for arm, pair in found.items() if _both(*pair) == reply] for reply in ("yes", "no")
+    )
     answer: Answer = "not decided"
     if both:
         answer, text = "yes", f"Better in both: {', '.join(both)}."
@@ -59,11 +57,10 @@ def arm_claims(records: Records) -> list[Claim]:
 
 
 def _both(*parts: Judged) -> Answer:
-    if all(judged.outcome == "better" for judged in parts):
-        return "yes"
-    if any(judged.outcome in ("worse", "equivalent") for judged in parts):
+    answers = {judged.answer for judged in parts}
+    if "no" in answers:
         return "no"
-    return "not decided"
+    return "yes" if answers == {"yes"} else "not decided"
 
 
 def points(records: Records) -> dict[str, tuple[float, float]]:
@@ -97,7 +94,7 @@ def headline(records: Records) -> str:
     """Who is on the front, and the answer."""
     places = points(records)
     if STANDARD not in places:
-        return "Not all runs are finished: no comparison yet."
+        return NOT_YET
     claim = both_promises(records)
     return (
         f"On the front of clean and robust accuracy (medians): {', '.join(front(places))}. "
@@ -110,20 +107,17 @@ def table(records: Records, order: Sequence[str]) -> Table:
     """Every arm."""
     places, judged = points(records), against_standard(records)
     best = front(places)
-    rows = []
-    for arm in order:
-        if arm in places:
-            clean, robust = judged.get(arm, (None, None))
-            rows.append(
-                (
-                    arm,
-                    str(len(records.of(arm))),
-                    percent(places[arm][0]),
-                    percent(places[arm][1]),
-                    clean.text() if clean else "",
-                    robust.text() if robust else "",
-                    "yes" if arm in best else "",
-                )
-            )
-    columns = ("Arm", "Networks", "Clean", "Robust", "Clean - standard", "Robust - standard")
-    return Table("Every arm, medians after the last epoch", (*columns, "On the front"), rows)
+    rows = [
+        {
+            "Arm": arm,
+            "Networks": str(len(records.of(arm))),
+            "Clean": percent(places[arm][0]),
+            "Robust": percent(places[arm][1]),
+            "Clean - standard": judged[arm][0].text() if arm in judged else "",
+            "Robust - standard": judged[arm][1].text() if arm in judged else "",
+            "On the front": "yes" if arm in best else "",
+        }
+        for arm in order
+        if arm in places
+    ]
+    return Table.of("Every arm, medians after the last epoch", rows)

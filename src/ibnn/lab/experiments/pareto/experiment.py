@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from ibnn.lab.experiments.controls.arms import Arm
 from ibnn.lab.experiments.controls.experiment import Controls
+from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.pareto import claims, figures
 from ibnn.lab.experiments.pareto.arms import MAP, map_arms
-from ibnn.lab.results import Findings, Picture
+from ibnn.lab.experiments.readings import amounts
+from ibnn.lab.results import Claim, Picture, Table
 
 
 class Pareto(Controls):
@@ -25,30 +27,21 @@ class Pareto(Controls):
     def arms(self, settings: Settings) -> list[Arm]:
         return map_arms(self.defaults(settings).layers)
 
-    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        records = self.records(settings, runs)
-        note = self.footnote(settings, runs).replace("; number of networks in brackets", "")
-        return Findings(
-            headline=claims.headline(records),
-            pictures=[Picture("pareto", figures.draw_map(records, note), CAPTION)],
-            claims=[claims.both_promises(records), *claims.arm_claims(records)],
-            rows=[record.row() for record in records],
-            tables=[claims.table(records, list(MAP))],
-            notes=NOTES,
-            settings=self.settings_lines(settings),
-        )
+    def headline(self, records: Records) -> str:
+        return claims.headline(records)
+
+    def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:
+        return [Picture("pareto", figures.draw_map(records, amounts(runs)), CAPTION)]
+
+    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
+        return [claims.both_promises(records), *claims.arm_claims(records)]
+
+    def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
+        return [claims.table(records, list(MAP))]
 
 
 CAPTION = (
-    "Robust against clean accuracy. Small dots are networks, large ones the medians of their arms; "
-    "the dashed line joins the arms that no other one beats in both."
-)
-NOTES = (
-    "Clean and robust accuracy are of the network after its last epoch; nothing was trained to "
-    "resist attacks. Robust accuracy is the mean over eps of one white-box attack of 10 steps; "
-    "stronger attacks leave less (`ibnn attack`).",
-    "All comparisons of arms with the standard network are one family: p values are corrected by "
-    "Holm's method, and yes and no need at least five pairs.",
-    "Above the threshold of uniqueness the equation may have several solutions; which one is found "
-    "depends on the start.",
+    "Robust against clean accuracy, both of the network after its last epoch; robust accuracy is "
+    "the mean over eps above 0. Small dots are networks, large ones the medians of their arms; the "
+    "dashed line joins the arms that no other one beats in both."
 )

@@ -14,7 +14,7 @@ from ibnn.lab.plotting import style
 
 def draw_map(records: Records, note: str) -> Figure:
     """Every network a small dot, every arm a large one with its name; the front is a line."""
-    figure, (axes,) = style.figure(width=7.6, height=5.4)
+    figure, (axes,) = style.figure(width=7.6, height=5.6, title="Robust against clean accuracy")
     places = points(records)
     fixed = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT}
     for number, (arm, (clean, robust)) in enumerate(places.items()):
@@ -27,19 +27,15 @@ def draw_map(records: Records, note: str) -> Figure:
         place = (100 * clean, 100 * robust)
         axes.annotate(arm, place, xytext=away, textcoords="offset points", fontsize=7, color=color)
     line = [places[arm] for arm in front(places)]
-    axes.plot(
-        [100 * clean for clean, _ in line],
-        [100 * robust for _, robust in line],
-        "--",
-        color=style.QUIET,
-        linewidth=1.0,
-        zorder=1,
-    )
+    xs, ys = ([100 * place[k] for place in line] for k in (0, 1))
+    axes.plot(xs, ys, "--", color=style.QUIET, linewidth=1.0, zorder=1)
     if places:
         middle = median(clean for clean, _ in places.values())
         right = max(clean for clean, _ in places.values())
         axes.set_xlim(right=100 * right + 100 * max(0.01, 0.6 * (right - middle)))
-    axes.set_xlabel("clean accuracy after the last epoch, %")
-    axes.set_ylabel("white-box PGD accuracy, mean over eps, %")
+    axes.set(
+        xlabel="clean accuracy after the last epoch, %",
+        ylabel="white-box PGD accuracy, mean over eps, %",
+    )
     style.footnote(figure, note)
     return figure

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from torch import Tensor
+
 from ibnn.lab import data
-from ibnn.lab.attacks import PGD, Attack, Transfer
+from ibnn.lab.attacks import PGD, Transfer
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, median_lam, numbers
@@ -37,6 +39,16 @@ def sizes(dataset: str) -> list[float]:
     return [largest * step / SIZES for step in range(SIZES + 1)]
 
 
+def pgd_curve(run: Run, x: Tensor, y: Tensor, transferred: bool = False) -> list[float]:
+    """Accuracy of a run's network at every eps, attacked with its own gradients or its twin's."""
+    network, found = run.network(), []
+    for eps in sizes(run.config.dataset):
+        attack = Transfer(PGD(eps)) if transferred else PGD(eps)
+        success = attack(network, x, y, generator=randomness(run, "pgd")).success
+        found.append(1 - float(success.double().mean()))
+    return found
+
+
 class PgdCurves(RobustnessExperiment):
     """PGD in l_inf from the image itself outwards, with its default number of steps."""
 
@@ -49,21 +61,11 @@ class PgdCurves(RobustnessExperiment):
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy at every eps, attacked with the network's own gradients and its twin's."""
-        network, (x, y) = run.network(), attacked_images(run)
-        every = sizes(run.config.dataset)
-
-        def curve(transferred: bool) -> list[float]:
-            found = []
-            for eps in every:
-                attack: Attack = PGD(eps)
-                attack = Transfer(attack) if transferred else attack
-                success = attack(network, x, y, generator=randomness(run, "pgd")).success
-                found.append(1 - float(success.double().mean()))
-            return found
-
-        values: dict[str, Any] = {"images": len(x), "eps": every, WHITE_BOX: curve(False)}
+        x, y = attacked_images(run)
+        values: dict[str, Any] = {"images": len(x), "eps": sizes(run.config.dataset)}
+        values[WHITE_BOX] = pgd_curve(run, x, y)
         if run.config.neuron == "implicit":
-            values[TRANSFER] = curve(True)
+            values[TRANSFER] = pgd_curve(run, x, y, transferred=True)
         return values
 
     def picture(self, groups: Groups, note: str) -> Picture:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from ibnn.lab.experiments.controls.families import Judged, judge
 from ibnn.lab.report.verdict.source import Row, Source, Sources
-from ibnn.lab.results import Answer
 from ibnn.lab.stats import Paired, needed_for_common_best, paired
+from ibnn.lab.stats.families import EQUIVALENT, judge
 
 STANDARD, IMPLICIT = "standard", "implicit"
 LEARNT, NEGATIVE = "implicit, λ learnt", "implicit, λ = -0.2"
@@ -32,17 +31,10 @@ class Effect:
         """The answer with the numbers, for a table."""
         if source is None:
             return "not run"
-        judged = judge({"": self.difference(source.rows)})[""]
-        reply = answer(judged)
-        if judged.outcome == "equivalent" and self.unit != "points":
-            reply = "not decided"  # equivalence is defined for accuracies alone
-        return f"**{reply}**: {judged.text(self.unit, self.scale, self.digits)}"
-
-
-def answer(judged: Judged) -> Answer:
-    """Yes and no as the plan says; equivalent is no better."""
-    answers: dict[str, Answer] = {"better": "yes", "worse": "no", "equivalent": "no"}
-    return answers.get(judged.outcome, "not decided")
+        # equivalence is defined for accuracies alone
+        margin = EQUIVALENT if self.unit == "points" else 0.0
+        judged = judge({"": self.difference(source.rows)}, margin)[""]
+        return f"**{judged.answer}**: {judged.text(self.unit, self.scale, self.digits)}"
 
 
 def _by_seed(rows: Sequence[Row], neuron: str, column: str, axis: str) -> dict[int, list[float]]:

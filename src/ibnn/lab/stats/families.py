@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from ibnn.lab.stats import FEWEST_PAIRS, Paired
+from ibnn.lab.results import Answer
+from ibnn.lab.stats.paired import FEWEST_PAIRS, UNKNOWN, Paired
 
 LEVEL = 0.05
 EQUIVALENT = 0.003  # of accuracy: an interval inside 0.3 points either way
 
-Outcome = Literal["better", "worse", "equivalent", "not decided"]
+Decision = Literal["better", "worse", "equivalent", "not decided"]
 
 
 @dataclass(frozen=True)
@@ -21,50 +22,50 @@ class Judged:
 
     difference: Paired | None
     p: float | None
-    outcome: Outcome
+    decision: Decision
+
+    @property
+    def answer(self) -> Answer:
+        """Whether "x is better than y" holds; equivalent is no better."""
+        if self.decision == "not decided":
+            return "not decided"
+        return "yes" if self.decision == "better" else "no"
 
     def text(self, unit: str = "points", scale: float = 100.0, digits: int = 2) -> str:
         """The difference with its interval, pairs and corrected p."""
         if self.difference is None:
-            return "not known yet"
+            return UNKNOWN
         mean, low, high = self.difference.signed(scale, digits)
         p = "" if self.p is None else f", p {p_text(self.p)}"
         return f"{mean} {unit} ({low} to {high}, {self.difference.count} pairs{p})"
 
 
-def judge(differences: Mapping[str, Paired | None]) -> dict[str, Judged]:
+def judge(
+    differences: Mapping[str, Paired | None], equivalent: float = EQUIVALENT
+) -> dict[str, Judged]:
     """Decide a family: better or worse when Holm's p is below 0.05, else equivalent when the 95 %
-    interval is inside 0.3 points, else not decided. Fewer than five pairs decide nothing; a
-    comparison that is not known yet still counts in the correction.
+    interval is inside `equivalent` either way (0: never), else not decided. Fewer than five pairs
+    decide nothing; a comparison that is not known yet still counts in the correction.
 
-    >>> judge({"a": Paired(0.02, 0.01, 0.03, 10), "b": Paired(0.0, -0.002, 0.002, 10)})["b"].outcome
+    >>> judge({"a": Paired(0.02, 0.01, 0.03, 10), "b": Paired(0, -0.002, 0.002, 10)})["b"].decision
     'equivalent'
     """
     enough = {
-        name: difference is not None and difference.count >= FEWEST_PAIRS
+        name: difference
         for name, difference in differences.items()
+        if difference is not None and difference.count >= FEWEST_PAIRS
     }
-    single = {
-        name: p_value(difference) if difference is not None and enough[name] else 1.0
-        for name, difference in differences.items()
-    }
+    single = {name: p_value(enough[name]) if name in enough else 1.0 for name in differences}
     corrected = holm(single)
-    judged = {}
-    for name, difference in differences.items():
-        if difference is None or not enough[name]:
-            judged[name] = Judged(difference, None, "not decided")
-        else:
-            p = corrected[name]
-            judged[name] = Judged(difference, p, _outcome(difference, p))
+    judged = {name: Judged(found, None, "not decided") for name, found in differences.items()}
+    for name, difference in enough.items():
+        decision: Decision = "not decided"
+        if corrected[name] < LEVEL:
+            decision = "better" if difference.mean > 0 else "worse"
+        elif -equivalent < difference.low and difference.high < equivalent:
+            decision = "equivalent"
+        judged[name] = Judged(difference, corrected[name], decision)
     return judged
-
-
-def _outcome(difference: Paired, p: float) -> Outcome:
-    if p < LEVEL:
-        return "better" if difference.mean > 0 else "worse"
-    if difference.low > -EQUIVALENT and difference.high < EQUIVALENT:
-        return "equivalent"
-    return "not decided"
 
 
 def p_value(difference: Paired) -> float:

@@ -1,0 +1,32 @@
+"""The first six arms trained otherwise, beside the published standard and implicit networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ibnn.lab.experiments.controls import claims
+from ibnn.lab.experiments.controls.arms import FIRST, IMPLICIT, STANDARD
+from ibnn.lab.experiments.controls.experiment import Controls
+from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.experiment import Run, Settings
+from ibnn.lab.results import Claim
+from ibnn.lab.training import Result, RunConfig
+
+
+class Variant(Controls):
+    """Does the gain of the published settings remain with others?"""
+
+    attacks = False
+    arm_names = FIRST
+    change: ClassVar[str]  # "with tuned learning rates"
+
+    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        published = Controls().compared(settings, {})
+        pair = [config for arm, config in published if arm.name in (STANDARD, IMPLICIT)]
+        return [*super().plan(settings, results), *pair]
+
+    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
+        published = Controls().records(settings, runs)
+        remains = claims.remains(published, records, self.change)
+        return [remains, *super().claims(settings, records, runs)]
