@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ibnn.lab.experiments.overfitting.claims import (
-    ARMS,
-    CONTROL,
-    IMPLICIT,
-    STANDARD,
-    best,
-    last,
-    learnt,
-)
-from ibnn.lab.experiments.overfitting.record import Reading, Records
+from ibnn.lab.experiments.overfitting.claims import ARMS, CONTROL, IMPLICIT, STANDARD
+from ibnn.lab.experiments.overfitting.record import Records
 from ibnn.lab.plotting import style
-from ibnn.lab.stats import band
+from ibnn.lab.plotting.bands import draw_band
 
 _COLORS = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT, CONTROL: style.OTHER}
 
 
 def draw(records: Records, note: str) -> Figure:
     """Best and last validation accuracy on the left, labels learnt by heart on the right."""
-    figure, (left, right) = style.figure(2, width=9.6, height=4.2)
-    for arm in ARMS:
-        _line(left, records, arm, best, "-", arm)
-        _line(left, records, arm, last, ":", f"{arm}, last epoch")
-        _line(right, records, arm, learnt, "-", arm)
+    title = "Accuracy with wrong labels, and how many are learnt by heart"
+    figure, (left, right) = style.figure(2, width=9.6, height=4.4, title=title)
+    for axes, name, line, more in (
+        (left, "best", "-", ""),
+        (left, "last", ":", ", last epoch"),
+        (right, "learnt", "-", ""),
+    ):
+        for arm in ARMS:
+            wrong = records.fractions()
+            found = [records.values(arm, fraction, name).values() for fraction in wrong]
+            draw_band(
+                axes,
+                [100 * fraction for fraction in wrong],
+                [[100 * value for value in values] for values in found],
+                color=_COLORS[arm],
+                label=f"{arm}{more}",
+                fraction=1.0,
+                marker="o",
+                line=line,
+            )
     left.set_ylabel("validation accuracy, %")
     right.set_ylabel("wrong labels given back, %")
     for axes in (left, right):
@@ -35,17 +41,3 @@ def draw(records: Records, note: str) -> Figure:
         axes.legend(loc="best", fontsize=7)
     style.footnote(figure, note)
     return figure
-
-
-def _line(axes: Axes, records: Records, arm: str, read: Reading, line: str, label: str) -> None:
-    found = [(w, list(records.values(arm, w, read).values())) for w in records.fractions()]
-    known = [
-        (100 * wrong, band([100 * v for v in values], 1.0)) for wrong, values in found if values
-    ]
-    if known:
-        xs = [x for x, _ in known]
-        color = _COLORS[arm]
-        axes.plot(xs, [b.median for _, b in known], line, marker="o", color=color, label=label)
-        if line == "-":
-            low, high = [b.low for _, b in known], [b.high for _, b in known]
-            axes.fill_between(xs, low, high, color=color, alpha=0.15, linewidth=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -59,9 +59,6 @@ class Record:
         }
 
 
-Reading = Callable[[Record], float | None]
-
-
 class Records:
     """The networks by arm, fraction of wrong labels and seed."""
 
@@ -79,29 +76,29 @@ class Records:
         """The networks of an arm at one fraction."""
         return [r for r in self._all if r.arm == arm and r.wrong == wrong]
 
-    def values(self, arm: str, wrong: float, read: Reading) -> dict[int, float]:
-        """One number of each network, by seed."""
-        found = {record.seed: read(record) for record in self.of(arm, wrong)}
+    def values(self, arm: str, wrong: float, name: str) -> dict[int, float]:
+        """One field of each network, by seed."""
+        found = {record.seed: getattr(record, name) for record in self.of(arm, wrong)}
         return {seed: value for seed, value in found.items() if value is not None}
 
-    def noisy_mean(self, arm: str, read: Reading) -> dict[int, float]:
+    def noisy_mean(self, arm: str, name: str) -> dict[int, float]:
         """The mean over every fraction above 0, of seeds that have them all."""
-        parts = [self.values(arm, wrong, read) for wrong in self.fractions() if wrong > 0]
+        parts = [self.values(arm, wrong, name) for wrong in self.fractions() if wrong > 0]
         seeds = set.intersection(*(set(part) for part in parts)) if parts else set()
         return {seed: fmean(part[seed] for part in parts) for seed in seeds}
 
-    def noisy(self, arm: str, other: str, read: Reading) -> Paired | None:
+    def noisy(self, arm: str, other: str, name: str) -> Paired | None:
         """arm minus other, the mean over every fraction above 0."""
-        return paired(self.noisy_mean(arm, read), self.noisy_mean(other, read))
+        return paired(self.noisy_mean(arm, name), self.noisy_mean(other, name))
 
-    def clean(self, arm: str, other: str, read: Reading) -> Paired | None:
+    def clean(self, arm: str, other: str, name: str) -> Paired | None:
         """arm minus other without wrong labels."""
-        return paired(self.values(arm, 0.0, read), self.values(other, 0.0, read))
+        return paired(self.values(arm, 0.0, name), self.values(other, 0.0, name))
 
-    def widening(self, arm: str, other: str, read: Reading) -> Paired | None:
+    def widening(self, arm: str, other: str, name: str) -> Paired | None:
         """The difference with wrong labels minus the difference without, by seed."""
-        ours, theirs = self.noisy_mean(arm, read), self.noisy_mean(other, read)
-        clean_ours, clean_theirs = (self.values(name, 0.0, read) for name in (arm, other))
+        ours, theirs = self.noisy_mean(arm, name), self.noisy_mean(other, name)
+        clean_ours, clean_theirs = (self.values(one, 0.0, name) for one in (arm, other))
         seeds = ours.keys() & theirs.keys() & clean_ours.keys() & clean_theirs.keys()
         return paired(
             {seed: ours[seed] - theirs[seed] for seed in seeds},
