@@ -99,7 +99,7 @@ def test_a_network_that_diverges_leaves_the_others_alone(tmp_path, monkeypatch):
     def poisoned(self, loss, *rest):
         usual(self, loss, *rest)
         if float(self.lam[0]) == sick.lam:
-            self._learnt["head.bias"].data[0] = torch.nan
+            self.learnt["head.bias"].data[0] = torch.nan
 
     train(well, tmp_path / "alone")
     monkeypatch.setattr(Ensemble, "step", poisoned)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Any, ClassVar
 
@@ -11,6 +10,7 @@ from ibnn.lab.experiments.boundary import findings
 from ibnn.lab.experiments.boundary.energy import STD, UNITS, draw_energy
 from ibnn.lab.experiments.boundary.figures import draw_boundaries, draw_every_network, draw_seeds
 from ibnn.lab.experiments.experiment import Experiment, Preset, Run, Settings
+from ibnn.lab.experiments.plane import DATASETS, SLOPE, Condition
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.stats.region import curved_fraction, logits_on_grid, pack, solidity
@@ -18,43 +18,9 @@ from ibnn.lab.training import Result, RunConfig
 
 LAMBDAS = (-1.0, -0.5, -0.2, -0.05, 0.05)
 SLOPES = (1.0, 3.0, 10.0, 30.0)
-SLOPE = 10.0
 # A lam above the threshold of uniqueness 1/p acts at this fraction of it, as a learnt one would.
 FRACTION_OF_THRESHOLD = 0.95
 MEASURED_SIDE = 81  # points per side of the grid on which a region is measured
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One line of the figure."""
-
-    lam: float | None = None  # None: the standard neuron
-    slope: float = SLOPE
-
-    @property
-    def label(self) -> str:
-        return "standard" if self.lam is None else f"λ = {self.lam:.3g}, p = {self.slope:g}"
-
-    @property
-    def short(self) -> str:
-        """The label without p = 10."""
-        return f"λ = {self.lam:g}" if self.lam is not None and self.slope == SLOPE else self.label
-
-    def config(self, preset: Preset, dataset: str, seed: int) -> RunConfig:
-        """The run of this condition with one seed."""
-        base = RunConfig(
-            dataset=dataset,
-            network="perceptron",
-            hidden=3,
-            epochs=preset.epochs,
-            validate_every=min(20, preset.epochs),
-            dtype="float64",  # together or alone: steps differ by 1e-16 only
-            seed=seed,
-            **preset.more,
-        )
-        if self.lam is None:
-            return base
-        return base.replace(neuron="implicit", lam=self.lam, slope=self.slope, learn_lam=False)
 
 
 class Boundary(Experiment):
@@ -62,7 +28,7 @@ class Boundary(Experiment):
 
     name = "boundary"
     title = "Decision boundaries of three hidden neurons"
-    datasets = ("arrows", "moons", "circles", "spirals")
+    datasets = DATASETS
     engine = "ensemble"
     renamed: ClassVar = {"curved_share": "curved_fraction"}
     presets: ClassVar = {
@@ -87,7 +53,7 @@ class Boundary(Experiment):
     def _runs(self, settings: Settings, conditions: Sequence[Condition]) -> list[RunConfig]:
         preset, dataset = self.preset(settings), self.dataset(settings)
         seeds = range(preset.seeds)
-        return [c.config(preset, dataset, seed) for c in conditions for seed in seeds]
+        return [c.config(preset, dataset, s, **preset.more) for c in conditions for s in seeds]
 
     def _best_lam(self, settings: Settings, results: Mapping[str, Result]) -> float:
         """By the accuracy on the training points: the validation points choose nothing."""

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from statistics import median
-from typing import TYPE_CHECKING
 
 from matplotlib.colors import ListedColormap
 from matplotlib.figure import Figure
 
 from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.plane import Condition
 from ibnn.lab.plotting import style
+from ibnn.lab.plotting.dots import draw_dots
 from ibnn.lab.plotting.plane import Boundary, draw_plane
 from ibnn.lab.stats import percent
 from ibnn.lab.stats.region import unpack
 
-if TYPE_CHECKING:
-    from ibnn.lab.experiments.boundary.experiment import Condition
-
-Groups = Mapping["Condition", Sequence[Run]]
+Groups = Mapping[Condition, Sequence[Run]]
 
 
 def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
@@ -64,8 +61,6 @@ def draw_every_network(groups: Groups) -> Figure:
     figure, (axes,) = style.figure(
         width=9.6, height=0.3 + height * 9.6 / (columns + 1.6), title="Every network"
     )
-    axes.set_xlim(-1.6, columns)
-    axes.set_ylim(len(groups) * 1.15, -0.2)
     style.bare(axes)
     colors = ListedColormap(style.CLASSES)
     for row, (condition, runs) in enumerate(groups.items()):
@@ -77,34 +72,16 @@ def draw_every_network(groups: Groups) -> Figure:
             axes.imshow(inside, cmap=colors, vmin=0, vmax=1, extent=where, origin="lower")
             text = f"{100 * run.result.accuracy:.0f}"
             axes.text(column + 0.46, top + 1.03, text, ha="center", va="center", fontsize=7)
-    axes.set_xlim(-1.6, columns)
-    axes.set_ylim(len(groups) * 1.15, -0.2)
+    axes.set(xlim=(-1.6, columns), ylim=(len(groups) * 1.15, -0.2))
     return figure
 
 
 def draw_seeds(standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     """Every seed as a dot, the median as a bar."""
-    groups = [("standard", standard, style.STANDARD)] if standard else []
-    groups += _colored(left, style.greens(len(left))[::-1])
-    rest = {c: runs for c, runs in right.items() if c not in left}
     shades = dict(zip(right, style.reds(len(right)), strict=True))
-    groups += _colored(rest, [shades[c] for c in rest])
-    figure, (axes,) = style.figure(
-        width=9.6,
-        height=1.0 + 0.34 * len(groups),
-        title="Validation accuracy of every network",
-    )
-    for row, (_, runs, color) in enumerate(groups):
-        values = [100 * run.result.accuracy for run in runs]
-        axes.scatter(values, [row] * len(values), s=28, color=color, alpha=0.75, linewidths=0)
-        axes.plot([median(values)] * 2, [row - 0.32, row + 0.32], color=style.INK, linewidth=1.6)
-    axes.set_yticks(range(len(groups)), [label for label, _, _ in groups])
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel("validation accuracy after the last epoch, %")
-    return figure
-
-
-def _colored(groups: Groups, colors: Sequence[str]) -> list[tuple[str, Sequence[Run], str]]:
-    pairs = zip(groups.items(), colors, strict=True)
-    return [(condition.label, runs, color) for (condition, runs), color in pairs]
+    shades |= dict(zip(left, style.greens(len(left))[::-1], strict=True))
+    groups = [("standard", standard, style.STANDARD)] if standard else []
+    groups += [(c.label, runs, shades[c]) for c, runs in {**left, **right}.items()]
+    dots = [(name, [run.result.accuracy for run in runs], color) for name, runs, color in groups]
+    title = "Validation accuracy of every network"
+    return draw_dots(dots, title, "validation accuracy after the last epoch, %")

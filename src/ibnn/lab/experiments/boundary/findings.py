@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.plane import Condition
 from ibnn.lab.experiments.readings import NOT_YET, last_accuracy
 from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import both_means, claim, difference, paired, percent, sentence, spread
 
-if TYPE_CHECKING:
-    from ibnn.lab.experiments.boundary.experiment import Condition
-
-Groups = Mapping["Condition", Sequence[Run]]
+Groups = Mapping[Condition, Sequence[Run]]
 
 
 @dataclass(frozen=True)

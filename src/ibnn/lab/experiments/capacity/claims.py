@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from ibnn.lab.experiments.capacity.search import Search
+from ibnn.lab.experiments.plane import Condition
+from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim, Table
-from ibnn.lab.stats import percent
+from ibnn.lab.stats import UNKNOWN, percent
 from ibnn.lab.stats.families import p_text
 
 SETTLED = (3, 0.2)  # restarts within so many points of the best
@@ -36,10 +39,10 @@ def headline(parts: Parts) -> str:
     """Best against best, and how many units that is worth."""
     standard, implicit = parts.standard, parts.implicit
     if standard is None or implicit is None:
-        return "Not all runs are finished: no comparison yet."
+        return NOT_YET
     return (
         f"Three standard hidden units classify at best {percent(standard.best)} of the training "
-        f"points, three implicit ones {percent(implicit.best)} (lam = {implicit.run.config.lam:g}; "
+        f"points, three implicit ones {percent(implicit.best)} (λ = {implicit.run.config.lam:g}; "
         f"best of {len(implicit.train)} restarts each). {_units_sentence(parts)}"
     )
 
@@ -50,9 +53,9 @@ def claims(parts: Parts) -> list[Claim]:
         expressive(parts),
         non_convex(parts),
         trend(
-            "The boundary becomes more curved as the magnitude of lam increases.",
+            "The boundary becomes more curved as the magnitude of λ increases.",
             {abs(lam): search for lam, search in parts.by_lam.items() if lam < 0},
-            "abs(lam)",
+            "|λ|",
             "more",
         ),
         trend(
@@ -82,7 +85,7 @@ def expressive(parts: Parts) -> Claim:
     question = "The implicit-bias network is more expressive than the standard one."
     standard, implicit = parts.standard, parts.implicit
     if standard is None or implicit is None:
-        return Claim(question, "Not known yet.", "not decided")
+        return Claim(question, f"{UNKNOWN.capitalize()}.", "not decided")
     answer: Answer = "not decided"
     if implicit.best > standard.best + MARGIN and settled(standard):
         answer = "yes"
@@ -90,7 +93,7 @@ def expressive(parts: Parts) -> Claim:
         answer = "no"
     text = (
         f"Best training accuracy of three units: standard {_best(standard)}, implicit "
-        f"{_best(implicit)} at lam = {implicit.run.config.lam:g}; medians "
+        f"{_best(implicit)} at λ = {implicit.run.config.lam:g}; medians "
         f"{percent(standard.median)} and {percent(implicit.median)}."
     )
     return Claim(question, text, answer)
@@ -102,11 +105,9 @@ def non_convex(parts: Parts) -> Claim:
         "It approximates the non-convex boundary; the standard network only produces a convex "
         "polygon."
     )
-    searches = [parts.standard, parts.implicit]
-    found = [search.solidity() if search else None for search in searches]
-    standard, implicit = found
+    standard, implicit = (s.solidity() if s else None for s in (parts.standard, parts.implicit))
     if standard is None or implicit is None:
-        return Claim(question, "Not known yet.", "not decided")
+        return Claim(question, f"{UNKNOWN.capitalize()}.", "not decided")
     text = (
         f"Area of the inner region over that of its convex hull (1 is convex), best networks: "
         f"standard {standard:.2f}, implicit {implicit:.2f}."
@@ -117,19 +118,16 @@ def non_convex(parts: Parts) -> Claim:
 def trend(question: str, searches: Mapping[float, Search], name: str, expected: str) -> Claim:
     """Whether the best networks bend more (or less) with something: Spearman's rank test, which
     must hold whichever single value is left out."""
-    pairs = [(value, bend) for value, s in sorted(searches.items()) for bend in s.curved()]
+    bends = {value: s.curved() for value, s in sorted(searches.items())}
+    pairs = [(value, bend) for value, found in bends.items() for bend in found]
     values = sorted({value for value, _ in pairs})
     if len(values) < 3:
-        return Claim(question, "Not known yet.", "not decided")
+        return Claim(question, f"{UNKNOWN.capitalize()}.", "not decided")
     rho, p = rank_correlation(pairs)
     wanted = 1 if expected == "more" else -1
-    parts = [
-        f"{value:g}: {sum(s.curved()) / len(s.curved()):.2f}"
-        for value, s in sorted(searches.items())
-        if s.curved()
-    ]
+    parts = [f"{value:g}: {fmean(found):.2f}" for value, found in bends.items() if found]
     text = (
-        f"Share of the boundary that bends, mean of the best networks of each {name}: "
+        f"Fraction of the boundary that bends, mean of the best networks of each {name}: "
         f"{', '.join(parts)}; rank correlation {rho:+.2f}, p {p_text(p)} ({len(pairs)} networks)."
     )
     answer: Answer = "not decided"
@@ -186,46 +184,25 @@ def _units_answer(parts: Parts) -> Answer:
     return "no" if needed is not None and needed <= 3 else "yes"
 
 
-def table(parts: Parts) -> Table:
+def table(searches: Mapping[Condition, Search]) -> Table:
     """Every setting."""
     rows = []
-    listed: list[tuple[str, Search]] = [
-        (f"standard, {units} units", search) for units, search in sorted(parts.by_units.items())
-    ]
-    listed += [(f"lam = {lam:g}, p = 10", search) for lam, search in sorted(parts.by_lam.items())]
-    listed += [
-        (f"lam = {search.run.config.lam:g}, p = {slope:g}", search)
-        for slope, search in sorted(parts.by_slope.items())
-        if slope != 10.0
-    ]
-    for name, search in listed:
+    for condition, search in searches.items():
         shape, bends = search.solidity(), search.curved()
+        units = f", {condition.hidden} units" if condition.lam is None else ""
         rows.append(
-            (
-                name,
-                percent(search.best),
-                str(search.near(SETTLED[1])),
-                percent(search.kept[0]["validation"]),
-                percent(search.median),
-                percent(search.run.result.train_accuracy),
-                "none" if shape is None else f"{shape:.2f}",
-                "none" if not bends else f"{sum(bends) / len(bends):.2f}",
-            )
+            {
+                "Network": condition.label + units,
+                "Best": percent(search.best),
+                f"Within {SETTLED[1]:g} points": str(search.near(SETTLED[1])),
+                "Its validation": percent(search.kept[0]["validation"]),
+                "Median": percent(search.median),
+                "SGD": percent(search.run.result.train_accuracy),
+                "Area / hull": "none" if shape is None else f"{shape:.2f}",
+                "Bends": f"{fmean(bends):.2f}" if bends else "none",
+            }
         )
-    return Table(
-        "Every setting: training accuracy over restarts",
-        (
-            "Network",
-            "Best",
-            f"Within {SETTLED[1]:g} points",
-            "Its validation",
-            "Median",
-            "SGD",
-            "Area / hull",
-            "Bends",
-        ),
-        rows,
-    )
+    return Table.of("Every setting: training accuracy over restarts", rows)
 
 
 def footnote(parts: Parts) -> str:

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-from statistics import median
-
 import numpy as np
 from matplotlib.figure import Figure
 
 from ibnn.lab import data
 from ibnn.lab.experiments.capacity.claims import Parts
 from ibnn.lab.experiments.capacity.search import Search
+from ibnn.lab.experiments.plane import SLOPE
 from ibnn.lab.plotting import style
+from ibnn.lab.plotting.dots import draw_dots
 from ibnn.lab.plotting.plane import Boundary, draw_plane
 from ibnn.lab.stats import percent
 
 
 def draw_boundaries(dataset: str, parts: Parts, note: str) -> Figure:
     """The best network of every setting: lam on the left, p on the right."""
-    figure, panels = style.figure(2, width=9.6, height=5.9)
+    title = "Decision boundaries of the best of many restarts"
+    figure, panels = style.figure(2, width=9.6, height=6.0, title=title)
     points = data.load(dataset)
-    left = {f"lam = {lam:g}": search for lam, search in sorted(parts.by_lam.items())}
+    left = {f"λ = {lam:g}": search for lam, search in sorted(parts.by_lam.items())}
     right = {f"p = {slope:g}": search for slope, search in sorted(parts.by_slope.items())}
     chosen = {search.run.config.lam for search in parts.by_slope.values()}
     lam = f"{chosen.pop():g}" if len(chosen) == 1 else "?"
-    titles = ("lam at slope p = 10", f"slope p at lam = {lam}")
+    titles = (f"λ at slope p = {SLOPE:g}", f"slope p at λ = {lam}")
     shades = (style.greens(len(left))[::-1], style.reds(len(right)))
     for axes, title, searches, colors in zip(panels, titles, (left, right), shades, strict=True):
         lines = []
@@ -43,7 +44,8 @@ def _line(search: Search, name: str, color: str, width: float) -> Boundary:
 
 def draw_units(parts: Parts, note: str) -> Figure:
     """Training accuracy of standard networks against their hidden units."""
-    figure, (axes,) = style.figure(width=6.4, height=4.2)
+    title = "How many standard units match three implicit ones"
+    figure, (axes,) = style.figure(width=6.4, height=4.4, title=title)
     units = sorted(parts.by_units)
     spread = np.linspace(-0.16, 0.16, 9)  # dots beside each other
     for number in units:
@@ -56,11 +58,9 @@ def draw_units(parts: Parts, note: str) -> Figure:
     axes.plot(units, middle, "--", color=style.STANDARD, linewidth=1.2, label="standard, median")
     if parts.implicit:
         lam = parts.implicit.run.config.lam
-        text = f"3 implicit units, lam = {lam:g}: {percent(parts.implicit.best)}"
+        text = f"3 implicit units, λ = {lam:g}: {percent(parts.implicit.best)}"
         axes.axhline(100 * parts.implicit.best, color=style.IMPLICIT, label=text)
-    axes.set_xlabel("hidden units")
-    axes.set_xticks(units)
-    axes.set_ylabel("training accuracy, %")
+    axes.set(xlabel="hidden units", xticks=units, ylabel="training accuracy, %")
     axes.legend(loc="lower right")
     style.footnote(figure, note)
     return figure
@@ -68,25 +68,18 @@ def draw_units(parts: Parts, note: str) -> Figure:
 
 def draw_restarts(parts: Parts, note: str) -> Figure:
     """Every restart of the settings with three units as a dot."""
-    groups: list[tuple[str, Search, str]] = []
-    if parts.standard:
-        groups.append(("standard", parts.standard, style.STANDARD))
-    greens = style.greens(len(parts.by_lam))[::-1]
+    greens, reds = style.greens(len(parts.by_lam))[::-1], style.reds(len(parts.by_slope))
+    groups = [("standard", parts.standard, style.STANDARD)] if parts.standard else []
     for (lam, search), color in zip(sorted(parts.by_lam.items()), greens, strict=True):
-        groups.append((f"lam = {lam:g}, p = 10", search, color))
-    reds = style.reds(len(parts.by_slope))
+        groups.append((f"λ = {lam:g}, p = {SLOPE:g}", search, color))
     for (slope, search), color in zip(sorted(parts.by_slope.items()), reds, strict=True):
-        if slope != 10.0:
-            lam = search.run.config.lam
-            groups.append((f"lam = {lam:g}, p = {slope:g}", search, color))
-    figure, (axes,) = style.figure(width=9.6, height=0.9 + 0.34 * max(1, len(groups)))
-    for row, (_, search, color) in enumerate(groups):
-        values = [100 * value for value in search.train]
-        axes.scatter(values, [row] * len(values), s=22, color=color, alpha=0.5, linewidths=0)
-        axes.plot([median(values)] * 2, [row - 0.32, row + 0.32], color=style.INK, linewidth=1.6)
-    axes.set_yticks(range(len(groups)), [name for name, _, _ in groups])
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel("training accuracy, %")
+        if slope != SLOPE:
+            groups.append((f"λ = {search.run.config.lam:g}, p = {slope:g}", search, color))
+    figure = draw_dots(
+        [(name, search.train, color) for name, search, color in groups],
+        "Training accuracy of every restart",
+        "training accuracy, %",
+        alpha=0.5,
+    )
     style.footnote(figure, note)
     return figure

@@ -72,7 +72,7 @@ class Search:
         return sum(value >= self.best - points / 100 - 1e-12 for value in self.train)
 
     def curved(self) -> list[float]:
-        """Share of the boundary that bends, of the best networks."""
+        """Fraction of the boundary that bends, of the best networks."""
         return [entry["curved"] for entry in self.kept if entry["curved"] is not None]
 
     def solidity(self) -> float | None:

@@ -45,7 +45,7 @@ class Ensemble:
         self.slope = first.new_tensor(slope)
         self._warned = False
         stacked = {name: torch.stack([w[name] for w in weights]) for name in LEARNT + COUNTED}
-        self._learnt = {name: stacked[name].requires_grad_() for name in LEARNT}
+        self.learnt = {name: stacked[name].requires_grad_() for name in LEARNT}
         self._counted = {name: stacked[name] for name in COUNTED}
         self._momentum = {
             name: torch.stack([m.get(name, torch.zeros_like(stacked[name][0])) for m in momentum])
@@ -54,16 +54,21 @@ class Ensemble:
 
     def weights(self, number: int) -> dict[str, Tensor]:
         """The state dict of one network, without lam."""
-        everything = self._learnt | self._counted
+        everything = self.learnt | self._counted
         return {name: tensor[number].detach().clone() for name, tensor in everything.items()}
 
     def momentum(self, number: int) -> dict[str, Tensor]:
         """The momentum of one network by parameter name."""
         return {name: tensor[number].clone() for name, tensor in self._momentum.items()}
 
-    def __call__(self, x: Tensor, training: bool = False) -> tuple[Tensor, ibnn.Solution | None]:
-        """Logits (examples, networks) of points (examples, networks, 2), and how z was found."""
-        learnt, counted = self._learnt, self._counted
+    def __call__(
+        self, x: Tensor, training: bool = False, forgets: float = 0.1
+    ) -> tuple[Tensor, ibnn.Solution | None]:
+        """Logits (examples, networks) of points (examples, networks, 2), and how z was found.
+
+        In training, `forgets` is the weight of this batch in the statistics of batch norm.
+        """
+        learnt, counted = self.learnt, self._counted
         z = (x.unsqueeze(2) * learnt["hidden.weight"]).sum(-1) + learnt["hidden.bias"]
         solution = None
         if bool(self.lam.any()):
@@ -79,6 +84,7 @@ class Ensemble:
             learnt["norm.weight"].view(-1),
             learnt["norm.bias"].view(-1),
             training,
+            forgets,
         ).view_as(z)
         head, bias = learnt["head.weight"].squeeze(1), learnt["head.bias"].squeeze(1)
         return (normed * head).sum(-1) + bias, solution
@@ -93,14 +99,14 @@ class Ensemble:
 
     def step(self, loss: Tensor, rate: float, momentum: float, clip: float | None) -> None:
         """One step of SGD on the sum of the losses: each network sees its own gradient only."""
-        parameters = list(self._learnt.values())
+        parameters = list(self.learnt.values())
         grads = torch.autograd.grad(loss.sum(), parameters)
         with torch.no_grad():
             if clip is not None:
                 norm = torch.stack([g.flatten(1).norm(dim=1) for g in grads]).norm(dim=0)
                 factor = (clip / (norm + 1e-6)).clamp(max=1.0)  # as nn.utils.clip_grad_norm_
                 grads = [g * factor.view(-1, *[1] * (g.ndim - 1)) for g in grads]
-            for (name, parameter), grad in zip(self._learnt.items(), grads, strict=True):
+            for (name, parameter), grad in zip(self.learnt.items(), grads, strict=True):
                 parameter.add_(self._momentum[name].mul_(momentum).add_(grad), alpha=-rate)
 
 
