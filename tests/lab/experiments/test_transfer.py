@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 from ibnn.lab.experiments import ExperimentError, Settings, collect, execute, get
-from ibnn.lab.experiments.transfer import refit
 from ibnn.lab.experiments.transfer.conversions import (
     LAMBDAS,
     OLD,
@@ -21,11 +20,12 @@ from ibnn.lab.experiments.transfer.conversions import (
 )
 from ibnn.lab.experiments.transfer.margin import margin_curve
 from ibnn.lab.experiments.transfer.readings import Conversions, kept
-from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report
 from ibnn.lab.stats import Paired
 from ibnn.lab.theory_checks.transfer.margin import Classifier, Task, margins
+from ibnn.lab.training import conversion as refit
+from ibnn.lab.training.conversion import pick_penalty, refit_head
 
 SMOKE = Settings(preset="smoke", dataset="digits")
 

@@ -38,6 +38,7 @@ class Defaults:
         widths: channels of the `expressivity` experiment, as published.
         learning_speed_channels: of the published learning-speed figure, where it has others.
         largest_eps: of the security curves, in l_inf.
+        transfer_eps: of the attack on converted networks, in l_inf.
         cpu: how much of it preset `cpu` uses.
         group: `ibnn run all` uses one dataset of each group, the first that is here.
         expensive: `ibnn run all --preset cpu` runs only its cheaper experiments.
@@ -50,6 +51,7 @@ class Defaults:
     widths: tuple[int, ...] = (1, 2, 3, 4, 6, 8)
     learning_speed_channels: int | None = None
     largest_eps: float = 0.03
+    transfer_eps: float = 0.008
     cpu: CpuPreset = CpuPreset()
     group: str | None = None
     expensive: bool = False
@@ -57,7 +59,7 @@ class Defaults:
 
 
 # The published networks: UCN(1,3) for gray images, UCN(2,3) for the smaller of the color ones.
-GRAY = Defaults(largest_eps=0.1)
+GRAY = Defaults(largest_eps=0.1, transfer_eps=0.02)
 COLOR = Defaults(
     layers=2,
     cpu=CpuPreset(

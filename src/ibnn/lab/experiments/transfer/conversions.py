@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import ibnn
 from ibnn.lab import data
 from ibnn.lab.attacks import PGD
-from ibnn.lab.experiments.transfer.refit import pick_penalty, refit_head
+from ibnn.lab.training.conversion import pick_penalty, refit_head
 from ibnn.lab.training.validation import validate
 
 LAMBDAS = (-1.0, -0.5, -0.2, -0.1, -0.05, -0.02, 0.0, 0.02, 0.05, 0.08)
@@ -22,15 +22,14 @@ REFIT_IMAGES = 5000
 RECALIBRATION_IMAGES = 1000
 ATTACKED_IMAGES = 500
 ATTACK_STEPS = 10
-EPS_GRAY, EPS_COLOR = 0.02, 0.008
 BATCH = 250
 
 
-def conversions(network: nn.Module, examples: data.Dataset) -> dict[str, Any]:
-    """Accuracy of every conversion: one point for each lam and each way to treat what follows."""
+def conversions(network: nn.Module, examples: data.Dataset, eps: float) -> dict[str, Any]:
+    """Accuracy of every conversion, clean and under an attack of size `eps`: one point for each lam
+    and each way to treat what follows."""
     x, y = _first(examples.x_train, examples.y_train, REFIT_IMAGES)
     attacked = _first(examples.x_test, examples.y_test, ATTACKED_IMAGES)
-    eps = EPS_GRAY if examples.image_shape[0] == 1 else EPS_COLOR
     # one for all lam, or their heads could not be compared
     penalty = pick_penalty(network, x, y)
     points = [

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ibnn.lab import data
 from ibnn.lab.experiments.accuracy.learning_speed import LearningSpeed
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.transfer import findings
 from ibnn.lab.experiments.transfer.conversions import LAMBDAS, conversions
-from ibnn.lab.experiments.transfer.figures import draw_conversions, draw_margins
+from ibnn.lab.experiments.transfer.figures import draw_conversions, draw_margin_curve
 from ibnn.lab.experiments.transfer.margin import margin_curve
 from ibnn.lab.experiments.transfer.readings import Conversions
 from ibnn.lab.experiments.transfer.tables import rows, tables
@@ -35,8 +36,9 @@ class Transfer(ImageExperiment):
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy of the converted network for every lam, and the margins of a small one."""
         examples = run.examples()
+        defaults = data.defaults(run.config.dataset, examples.image_shape)
         return {
-            **conversions(run.network(), examples),
+            **conversions(run.network(), examples, defaults.transfer_eps),
             "margin": margin_curve(examples, LAMBDAS, run.config.seed),
         }
 
@@ -45,7 +47,7 @@ class Transfer(ImageExperiment):
         note = findings.footnote(found, runs)
         pictures = [Picture("transfer", draw_conversions(found, note), CONVERSIONS)]
         if found.margins:
-            figure = draw_margins(found, findings.margin_footnote(found))
+            figure = draw_margin_curve(found, findings.margin_footnote(found))
             pictures.append(Picture("margin", figure, MARGINS))
         return Findings(
             headline=findings.headline(found),
@@ -65,7 +67,7 @@ CONVERSIONS = (
     "accuracy under the same white-box attack on each converted network itself."
 )
 MARGINS = (
-    "One hidden layer, no batch norm, head of length 1; median and 90 % band against λ. Dashed: "
-    "what the paper proves to be left of the margin; dotted: a sharper bound, from how far all "
+    "One hidden layer, no batch norm, head of length 1; median and 90 % band against λ. Dotted: "
+    "what the paper proves to be left of the margin; dashed: a sharper bound, from how far all "
     "units together can move."
 )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
@@ -14,6 +11,7 @@ from ibnn.lab.experiments.transfer.readings import Conversions, Reading
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.bands import NINETY, draw_band
 from ibnn.lab.stats import band
+from ibnn.lab.theory_checks.transfer.figures import draw_margins
 
 WIDTH = 6.4
 _MARKS = {OLD: ("o", "-"), RECALIBRATED: ("s", "--"), REFITTED: ("^", "-.")}
@@ -34,21 +32,11 @@ def draw_conversions(found: Conversions, note: str) -> Figure:
     return figure
 
 
-def draw_margins(found: Conversions, note: str) -> Figure:
+def draw_margin_curve(found: Conversions, note: str) -> Figure:
     """Margins after conversion, and the paper's bound."""
     title = "The margin of a small classifier after conversion"
     figure, (axes,) = style.figure(width=WIDTH, height=3.9, title=title)
-    every = list(found.margins.values())
-    light, dark = style.greens(4)[1], style.greens(4)[3]
-    for key, name, color, marker, line in (
-        ("margin_refitted", "new head of widest margin", dark, "^", "-."),
-        ("margin_old_head", "old head", light, "o", "-"),
-        ("bound_sharper", "sharper bound", style.READING, "", ":"),
-        ("bound_paper", "M - 2 |λ| √D", style.READING, "", "--"),
-    ):
-        values = _margins(every, key)
-        draw_band(axes, LAMBDAS, values, color=color, label=name, marker=marker, line=line)
-    axes.axhline(0.0, color=style.QUIET, linewidth=0.8)
+    draw_margins(axes, [margin["points"] for margin in found.margins.values()])
     axes.set_ylabel("margin between the classes")
     _legend(axes)
     _lam_axis(axes)
@@ -63,10 +51,6 @@ def _panel(axes: Axes, found: Conversions, reading: Reading) -> None:
     for (way, (marker, line)), color in zip(_MARKS.items(), style.greens(4)[1:], strict=True):
         values = [[100 * v for v in found.values(reading, way, x).values()] for x in LAMBDAS]
         draw_band(axes, LAMBDAS, values, color=color, label=way, marker=marker, line=line)
-
-
-def _margins(every: Sequence[Mapping[str, Any]], key: str) -> list[list[float]]:
-    return [[m["points"][index][key] for m in every] for index in range(len(LAMBDAS))]
 
 
 def _legend(axes: Axes) -> None:

@@ -19,9 +19,9 @@ from ibnn.lab.experiments.transfer.conversions import (
 )
 from ibnn.lab.experiments.transfer.margin import STEPS
 from ibnn.lab.experiments.transfer.readings import KEPT, Conversions, kept
-from ibnn.lab.experiments.transfer.refit import PENALTIES
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import claim, difference, sentence
+from ibnn.lab.training.conversion import PENALTIES
 
 SMALL = (-0.02, 0.02)
 WEAK, STRONG = -0.05, -1.0

@@ -8,18 +8,19 @@ from typing import Any
 
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.transfer.conversions import LAMBDAS, WAYS
-from ibnn.lab.experiments.transfer.readings import HEADS, Conversions, Reading
+from ibnn.lab.experiments.transfer.readings import Conversions, Reading
 from ibnn.lab.results import Table
 from ibnn.lab.stats import percent
+from ibnn.lab.theory_checks.transfer.claims import COLUMNS
 
 
 def tables(found: Conversions) -> list[Table]:
     """Every lam and way."""
-    made = [_table(found, "accuracy", "Validation accuracy")]
-    made.append(_table(found, "attacked", "Robust accuracy"))
-    if found.margins:
-        made.append(_margin_table(found))
-    return made
+    return [
+        _table(found, "accuracy", "Validation accuracy"),
+        _table(found, "attacked", "Robust accuracy"),
+        *([_margin_table(found)] if found.margins else []),
+    ]
 
 
 def _table(found: Conversions, reading: Reading, title: str) -> Table:
@@ -41,20 +42,11 @@ def _margin_table(found: Conversions) -> Table:
     def middle(index: int, key: str) -> str:
         return f"{median(m['points'][index][key] for m in every):.3f}"
 
-    columns = {
-        "Old head": "margin_old_head",
-        "New head": "margin_refitted",
-        "Paper's bound": "bound_paper",
-        "Sharper bound": "bound_sharper",
-    }
-    return Table(
-        "Margins: median",
-        ("λ", *columns),
-        [
-            (f"{lam:g}", *(middle(index, key) for key in columns.values()))
-            for index, lam in enumerate(LAMBDAS)
-        ],
-    )
+    rows = [
+        {"λ": f"{lam:g}", **{name: middle(index, key) for name, key in COLUMNS.items()}}
+        for index, lam in enumerate(LAMBDAS)
+    ]
+    return Table.of("Margins: median", rows)
 
 
 def rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -67,6 +59,6 @@ def rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
             lines.append({**own, "lam": point["lam"], "way": point["way"], **accuracies})
         margin = run.measured["margin"]
         for point in margin["points"] if margin else ():
-            numbers = {key: point[key] for key in (*HEADS, "bound_paper", "bound_sharper")}
+            numbers = {key: point[key] for key in COLUMNS.values()}
             lines.append({**own, "lam": point["lam"], "way": "margin", **numbers})
     return lines

@@ -8,7 +8,7 @@ from ibnn.lab import data
 from ibnn.lab.results import Picture
 from ibnn.lab.theory_checks.check import Context, Progress, Section
 from ibnn.lab.theory_checks.transfer import claims
-from ibnn.lab.theory_checks.transfer.figures import draw_accuracy, draw_margins
+from ibnn.lab.theory_checks.transfer.figures import draw_accuracy, draw_tasks
 from ibnn.lab.theory_checks.transfer.margin import margins, one_against_one, train
 from ibnn.lab.training import validate
 from ibnn.lab.training.conversion import recalibrated, with_lam
@@ -56,7 +56,7 @@ def section(context: Context, progress: Progress) -> Section:
         pictures=[
             Picture(
                 "transfer-margins",
-                draw_margins(found),
+                draw_tasks(found),
                 "Two classes that a standard network with one hidden layer separates with margin "
                 "M; the same weights with implicit neurons, under the head it had and under the "
                 "best one for the new features. Bounds are for the old head.",
