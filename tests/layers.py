@@ -15,7 +15,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
 
 # From the leaves up: a package imports itself and what stands before it.
 LABORATORY = (
-    *("files", "plugins", "progress", "results", "stats", "plotting", "data", "models"),
+    *("files", "plugins", "progress", "experiment_table", "results", "stats", "plotting"),
+    *("data", "models"),
     *("training", "attacks", "theory_checks", "runner", "experiments", "report", "bench"),
     "playground",
     "cli",

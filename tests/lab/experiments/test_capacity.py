@@ -2,12 +2,14 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 
 import pytest
 import torch
 
 from ibnn.lab import data
+from ibnn.lab.cli import main
 from ibnn.lab.experiments import Settings, execute, get
 from ibnn.lab.experiments.capacity import claims
 from ibnn.lab.experiments.capacity.restarts import fit
@@ -124,3 +126,15 @@ def test_the_whole_on_few_points(tmp_path):
         assert (folder / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
     with (folder / "capacity.csv").open() as file:
         assert len(list(csv.DictReader(file))) == 4 * 15
+
+
+def test_the_command_says_beforehand_how_long_the_search_takes(tmp_path, capsys):
+    def call() -> str:
+        with pytest.raises(SystemExit) as end:
+            main(f"run capacity --preset smoke --out {tmp_path}".split())
+        assert end.value.code == 0
+        return capsys.readouterr().out
+
+    first = call().splitlines()
+    assert re.fullmatch(r"About \d+ s to measure 15 runs of capacity, judged by .*", first[1])
+    assert "to measure" not in call()  # nothing is left to do

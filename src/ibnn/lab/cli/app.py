@@ -23,13 +23,14 @@ from ibnn.lab.cli import (
 from ibnn.lab.cli.errors import explain
 from ibnn.lab.plugins import load_plugins
 
+HELP = {"-h", "--help"}
+
 app = typer.Typer(
     name="ibnn",
     help="Neurons that listen to their neighbors: run the experiments, train, look at results.",
-    epilog="Example: ibnn run boundary --out results",
-    add_completion=False,
+    epilog="Example: ibnn run capacity --out results",
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": sorted(HELP)},
 )
 run.add_to(app)
 train.add_to(app)
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
-        load_plugins()
+        if not HELP & {*given}:  # it has no need of them, and they import torch
+            load_plugins()
         code = typer.main.get_command(app).main(given, prog_name="ibnn", standalone_mode=False)
     except BaseException as error:
         if "--debug" in given and not isinstance(error, SystemExit):

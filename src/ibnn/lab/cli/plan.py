@@ -32,6 +32,8 @@ def tell_plan(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> Non
     if not known:
         return typer.echo("Nothing is left to train.")
     typer.echo("Further runs may follow from these results.")
+    for job in work:
+        tell_measuring(job, root)
     return _tell_time(timed, root, chosen, rough=len(work) > 1)
 
 
@@ -42,6 +44,19 @@ def tell_time(work: Sequence[Job], root: Path, chosen: Mapping[str, Any]) -> Non
         if job.experiment.engine != "ensemble":
             left |= {config.identity(): config for config in _plan(job, root)[1]}
     _tell_time(list(left.values()), root, chosen, rough=len(work) > 1)
+
+
+def tell_measuring(job: Job, root: Path) -> None:
+    """How long it takes to measure what will have been trained, where that is most of the work."""
+    from ibnn.lab.runner import duration, unmeasured
+
+    runs = unmeasured(job.experiment, job.settings, root)
+    seconds = job.experiment.measuring_seconds(runs)
+    if seconds:
+        typer.echo(
+            f"About {duration(seconds)} to measure {len(runs)} runs of {job.experiment.name}, "
+            "judged by a few steps here."
+        )
 
 
 def _tell_time(

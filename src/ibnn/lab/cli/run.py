@@ -10,7 +10,7 @@ import typer
 
 from ibnn.lab.cli.choices import Log, prepare_folder, read_settings, typed
 from ibnn.lab.cli.errors import Debug, RunsFailedError, stoppable
-from ibnn.lab.experiments.registry import names
+from ibnn.lab.experiment_table import OWN
 
 if TYPE_CHECKING:
     from ibnn.lab.experiments.everything import Job
@@ -32,17 +32,23 @@ _KINDS: dict[str, type] = {
 }
 
 
+def _known(incomplete: str) -> list[str]:
+    return [name for name in (*OWN, "all") if name.startswith(incomplete)]
+
+
 def add_to(app: typer.Typer) -> None:
     """Register the command."""
     app.command(
         "run",
-        epilog="Example: ibnn run boundary --preset smoke --out results",
+        epilog="Example: ibnn run capacity --preset smoke --out results",
         short_help="Run an experiment of the paper and write its report.",
     )(run)
 
 
 def run(
-    experiment: Annotated[str, typer.Argument(help=f"{', '.join(names())}; or all.")],
+    experiment: Annotated[
+        str, typer.Argument(help=f"{', '.join(OWN)}; or all.", autocompletion=_known)
+    ],
     preset: Annotated[
         str | None,
         typer.Option(help="smoke (seconds), cpu (two cores, the default) or paper (in full)."),
@@ -147,12 +153,14 @@ def run(
 
 def _run(job: Job, root: Path, chosen: Mapping[str, Any]) -> list[str]:
     """Train, measure and report; a line about runs that failed."""
+    from ibnn.lab.cli.plan import tell_measuring
     from ibnn.lab.cli.progress import measuring, progress
     from ibnn.lab.experiments import execute
     from ibnn.lab.report import write_report
 
     used = chosen.get("engine") or job.experiment.engine
     typer.echo(job.title)
+    tell_measuring(job, root)
     with stoppable(), progress(used) as on_event:
         outcome = execute(
             job.experiment,

@@ -69,6 +69,10 @@ class Experiment(ABC):
         """What is measured on one finished run, beside its result: kept in its folder as JSON."""
         return {}
 
+    def measuring_seconds(self, configs: Sequence[RunConfig]) -> float | None:
+        """How long `measure` takes on these runs, where that is most of the work."""
+        return None
+
     @abstractmethod
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         """Figures, claims and rows from the finished runs."""

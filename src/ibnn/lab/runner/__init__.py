@@ -3,7 +3,7 @@
 from ibnn.lab.progress import duration
 from ibnn.lab.runner.display import Display
 from ibnn.lab.runner.events import Event
-from ibnn.lab.runner.execution import collect, execute, plan
+from ibnn.lab.runner.execution import collect, execute, plan, unmeasured
 from ibnn.lab.runner.finished import Run
 from ibnn.lab.runner.outcome import Outcome, Stopped
 from ibnn.lab.runner.run import ENGINES, EngineError, run_all
@@ -23,4 +23,5 @@ __all__ = [
     "execute",
     "plan",
     "run_all",
+    "unmeasured",
 ]

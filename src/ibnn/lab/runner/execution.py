@@ -122,9 +122,22 @@ def collect(
     return runs, missing
 
 
+def unmeasured(
+    experiment: Experiment, settings: Any, root: str | os.PathLike[str]
+) -> list[RunConfig]:
+    """The runs known so far, trained or not, on which nothing has been measured."""
+    known = experiment.plan(settings, results(experiment, settings, root))
+    folders = [(config, RunFolder(root, config.identity())) for config in known]
+    return [config for config, folder in folders if not _file(experiment, folder).exists()]
+
+
+def _file(experiment: Experiment, folder: RunFolder) -> Path:
+    return Path(folder.path) / f"measured-{experiment.name}.json"
+
+
 def _measured(experiment: Experiment, run: Run) -> Run:
     """The run with its measurements, made once and kept beside its result."""
-    file = Path(run.folder.path) / f"measured-{experiment.name}.json"
+    file = _file(experiment, run.folder)
     values: Mapping[str, Any] | None = None
     with suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(file.read_text())

@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from ibnn.lab.experiments.capacity import claims, figures
-from ibnn.lab.experiments.capacity.restarts import BATCH, RATE, SPREAD, STEPS, fit
+from ibnn.lab.experiments.capacity.restarts import (
+    BATCH,
+    RATE,
+    SPREAD,
+    STEPS,
+    fit,
+    seconds_per_step,
+)
 from ibnn.lab.experiments.capacity.search import Search, searched
 from ibnn.lab.experiments.experiment import Experiment, Preset, Run, Settings
 from ibnn.lab.experiments.plane import DATASETS, SLOPE, Condition
@@ -33,6 +40,12 @@ CONDITIONS = tuple(
         )
     )
 )
+
+
+def _size_of_search(config: RunConfig) -> tuple[int, int]:
+    """Restarts and steps: which preset a run belongs to is read off the points it is trained on."""
+    more = Capacity.presets["cpu" if config.n_train is None else "smoke"].more
+    return more["restarts"], more.get("steps", STEPS)
 
 
 class Capacity(Experiment):
@@ -63,11 +76,19 @@ class Capacity(Experiment):
         return {c: c.config(preset, dataset, **more) for c in CONDITIONS}
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """The search. Which preset a run belongs to is read off the points it was trained on."""
-        small = run.config.n_train is not None
-        more = self.presets["smoke" if small else "cpu"].more
-        found = fit(run.config, run.examples(), more["restarts"], more.get("steps", STEPS))
+        restarts, steps = _size_of_search(run.config)
+        found = fit(run.config, run.examples(), restarts, steps)
         return searched(run.config, run.examples(), found)
+
+    def measuring_seconds(self, configs: Sequence[RunConfig]) -> float | None:
+        """By a few steps of each neuron here."""
+        total = 0.0
+        for neuron in ("standard", "implicit"):
+            alike = [config for config in configs if config.neuron == neuron]
+            if alike:
+                restarts, steps = _size_of_search(alike[0])
+                total += len(alike) * steps * seconds_per_step(alike[0], restarts)
+        return total or None
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         by_name = {run.config.identity(): run for run in runs}

@@ -8,6 +8,7 @@ training points.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from ibnn.lab.data import Dataset
 from ibnn.lab.runner.ensemble.networks import Ensemble, losses
-from ibnn.lab.training import RunConfig, build_network
+from ibnn.lab.training import RunConfig, build_network, examples
 from ibnn.lab.training.seeds import generator
 
 STEPS = 1500
@@ -79,6 +80,20 @@ def fit(config: RunConfig, points: Dataset, restarts: int, steps: int = STEPS) -
         _accuracy(test, points.y_test),
         [{**first, **ensemble.weights(number)} for number, first in enumerate(networks)],
     )
+
+
+def seconds_per_step(config: RunConfig, restarts: int) -> float:
+    """How long a step of `fit` takes on this machine: what 20 more of them take, the least of 3."""
+    points, more = examples(config), 20
+    fit(config, points, restarts, more)  # compiles and allocates
+
+    def seconds(steps: int) -> float:
+        begin = time.perf_counter()
+        fit(config, points, restarts, steps)
+        return time.perf_counter() - begin
+
+    few = min(seconds(2) for _ in range(3))
+    return max(0.0, min(seconds(2 + more) for _ in range(3)) - few) / more
 
 
 def _accuracy(logits: Tensor, labels: Tensor) -> list[float]:

@@ -1,0 +1,20 @@
+"""The experiments that come with the laboratory; nothing is imported to know their names."""
+
+# name on the command line -> (where its class is, one line for `ibnn run --help`)
+OWN: dict[str, tuple[str, str]] = {
+    "boundary": ("boundary.experiment:Boundary", "decision boundaries in the plane (Fig. 2)"),
+    "learning-speed": ("accuracy.learning_speed:LearningSpeed", "validation accuracy by epoch"),
+    "data-fraction": ("accuracy.data_fraction:DataFraction", "accuracy from less training data"),
+    "expressivity": ("accuracy.expressivity:Expressivity", "accuracy against parameters"),
+    "pgd": ("robustness.pgd:PgdCurves", "robust accuracy under PGD, white box and transfer"),
+    "pixle": ("robustness.pixle:PixleBars", "robust accuracy under Pixle, a black-box attack"),
+    "memorization": ("accuracy.memorization:Memorization", "accuracy against wrong labels"),
+    "overfitting": ("overfitting.experiment:Overfitting", "wrong labels learnt by heart"),
+    "transfer": ("transfer.experiment:Transfer", "trained standard networks, converted"),
+    "controls": ("controls.experiment:Controls", "other maps in place of the implicit solve"),
+    "controls-torch": ("controls.torch_initialization:ControlsTorch", "the same, torch's start"),
+    "controls-tuned": ("controls.tuned:ControlsTuned", "the same with tuned learning rates"),
+    "pareto": ("pareto.experiment:Pareto", "robust against clean accuracy, many neurons"),
+    "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
+    "capacity": ("capacity.experiment:Capacity", "what three hidden neurons can represent"),
+}
