@@ -43,6 +43,8 @@ def test_the_names():
         "moons",
         "circles",
         "spirals",
+        "kjv",
+        "sums",
     ]
 
 

@@ -66,6 +66,11 @@ def analyze(
             f"{checkpoint} is a standard network; --lam -0.1 converts it for the analysis"
         )
     chosen = datasets.load(dataset, data) if dataset else load_dataset(opened.config, data)
+    if chosen.is_text:
+        raise typer.BadParameter(
+            f"{chosen.name} is text: the analysis differentiates by the input, which must be "
+            "images or points"
+        )
     if chosen.image_shape != opened.image_shape:
         raise typer.BadParameter(
             f"--dataset {chosen.name} has examples of shape {chosen.image_shape}, "

@@ -124,6 +124,8 @@ def _images(config: Any, data_root: Path | None, count: int) -> tuple[Any, Any]:
     from ibnn.lab.training import examples
 
     split = examples(config, data_root)
+    if split.is_text:
+        raise typer.BadParameter(f"{config.dataset} is text: attacks move images in [0, 1]")
     if len(split.image_shape) != 3:
         raise typer.BadParameter(
             f"{config.dataset} has points (shape {split.image_shape}), expected images in [0, 1]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -27,14 +28,28 @@ def add_to(app: typer.Typer) -> None:
 
 
 def train(
-    context: typer.Context,
+    command: typer.Context,
     dataset: Annotated[
-        str | None, typer.Option(help="A name from `ibnn data list`, or an .npz file.")
+        str | None, typer.Option(help="A name from `ibnn data list`, or an .npz or .txt file.")
     ] = None,
-    network: Annotated[str | None, typer.Option(help="ucn (images) or perceptron.")] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(help="ucn, resnet20, vit (images), gpt (text), mlp or perceptron."),
+    ] = None,
     layers: Annotated[int | None, typer.Option(help="Blocks of a ucn.")] = None,
     channels: Annotated[int | None, typer.Option(help="Of each block of a ucn.")] = None,
     hidden: Annotated[int | None, typer.Option(help="Units of a perceptron.")] = None,
+    width: Annotated[
+        int | None, typer.Option(help="Channels of a resnet20, features of vit and gpt, ...")
+    ] = None,
+    depth: Annotated[int | None, typer.Option(help="Blocks of vit and gpt, layers of mlp.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Of vit and gpt.")] = None,
+    patch: Annotated[int | None, typer.Option(help="Side of a patch of a vit.")] = None,
+    context: Annotated[int | None, typer.Option(help="Characters a gpt sees at once.")] = None,
+    place: Annotated[
+        str | None,
+        typer.Option(help="Of the neuron in vit and gpt: feed-forward, attention, both."),
+    ] = None,
     neuron: Annotated[
         str | None, typer.Option(help="standard, implicit, or a control: mean-field, ...")
     ] = None,
@@ -62,7 +77,13 @@ def train(
     lr_low: Annotated[float | None, typer.Option(help="Learning rate at both ends.")] = None,
     lr_high: Annotated[float | None, typer.Option(help="Learning rate in the middle.")] = None,
     momentum: Annotated[float | None, typer.Option()] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of SGD; 0 by default.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="sgd or adamw.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="triangle or cosine.")] = None,
+    lr_warmup: Annotated[
+        float | None, typer.Option(help="Fraction of a cosine in which the rate rises.")
+    ] = None,
+    augmentation: Annotated[str | None, typer.Option(help="none or crop-flip.")] = None,
+    weight_decay: Annotated[float | None, typer.Option(help="Of the optimizer.")] = None,
     clip: Annotated[
         float | None, typer.Option(help="Largest norm of the gradient; 0 leaves it alone.")
     ] = None,
@@ -99,21 +120,28 @@ def train(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Train one network on one dataset; killed or stopped, the same command goes on."""
+    """Train one network on one dataset; killed or stopped, the same command goes on.
+
+    resnet20, vit, gpt and mlp come with the optimizer, schedule and augmentation people use for
+    them; any option given here comes first.
+    """
     from dataclasses import fields
 
+    from ibnn.lab.models import network_kind, network_names
     from ibnn.lab.training import RunConfig, with_checksum
 
     known = [field.name for field in fields(RunConfig)]
     stored = read_settings(config, (*known, *_PLACES))
     given = {
         name: value
-        for name, value in context.params.items()
+        for name, value in command.params.items()
         if value is not None and name in (*known, *_PLACES)
     }
     if "lam" in given:
         given["lam"] = _numbers(given["lam"])
     chosen: dict[str, Any] = stored | given
+    if chosen.get("network") in network_names():
+        chosen = {**network_kind(chosen["network"]).recipe, **chosen}
     if chosen.get("clip") == 0:
         chosen["clip"] = None
     if "dataset" not in chosen:
@@ -147,17 +175,20 @@ def _train(
     if before is not None and before.devices and before.devices[-1] != str(place):
         say(f"goes on on {place}; until now it was trained on {before.devices[-1]}")
 
+    pieces = "pieces" if dataset.is_text else "images"
+
     def tell(metrics: Metrics) -> None:
-        say(f"{metrics}, {metrics.images_per_second:,.0f} images/s")
+        say(f"{metrics}, {metrics.images_per_second:,.0f} {pieces}/s")
 
     with stoppable():
         result = train_run(
             config, root, dataset=dataset, device=place, on_epoch=tell, listeners=listeners
         )
-    say(
-        f"best {100 * result.best_accuracy:.1f} % in epoch {result.best_epoch}, "
-        f"last {100 * result.accuracy:.1f} %, {result.parameters:,} parameters"
-    )
+    best, last = f"{100 * result.best_accuracy:.1f} %", f"{100 * result.accuracy:.1f} %"
+    if result.best_bits_per_character is not None:
+        best = f"{result.best_bits_per_character:.3f} bits per character"
+        last = f"{result.loss / math.log(2):.3f}"
+    say(f"best {best} in epoch {result.best_epoch}, last {last}, {result.parameters:,} parameters")
 
 
 def _numbers(text: str) -> float | list[float]:

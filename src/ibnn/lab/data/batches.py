@@ -9,11 +9,14 @@ from torch import Tensor
 
 
 def as_float(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Examples as a network is given them: uint8 becomes [0, 1], floats keep their values.
+    """Examples as a network is given them: uint8 becomes [0, 1], floats keep their values, and
+    so do the numbers of characters (int64), which stay integers.
 
     >>> as_float(torch.tensor([0, 51, 255], dtype=torch.uint8), torch.float64)
     tensor([0.0000, 0.2000, 1.0000], dtype=torch.float64)
     """
+    if x.dtype == torch.int64:
+        return x
     return x.to(dtype) / 255 if x.dtype == torch.uint8 else x.to(dtype)
 
 
@@ -26,8 +29,8 @@ def batches(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Every example once as (x, y) batches, the last one possibly smaller.
 
-    uint8 becomes float32 in [0, 1]; floats stay as they are. `generator` shuffles (its state
-    moves by one permutation, at the call), None keeps the order.
+    uint8 becomes float32 in [0, 1]; floats and int64 stay as they are. `generator` shuffles (its
+    state moves by one permutation, at the call), None keeps the order.
 
     >>> x = torch.tensor([[0], [51], [255]], dtype=torch.uint8)
     >>> [part.flatten().tolist() for part, _ in batches(x, torch.arange(3), 2)]
@@ -54,5 +57,6 @@ def _slices(
         chosen = slice(start, start + batch_size)
         index = chosen if order is None else order[chosen]
         # Always a copy: whoever changes a batch in place must not change the dataset.
-        part = x[index].to(device=device, dtype=torch.float32, copy=True)
+        kept = x.dtype if x.dtype == torch.int64 else torch.float32
+        part = x[index].to(device=device, dtype=kept, copy=True)
         yield (part.div_(255) if x.dtype == torch.uint8 else part), y[index].to(device)

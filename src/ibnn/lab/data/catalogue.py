@@ -14,7 +14,18 @@ from ibnn.lab.data.dataset_defaults import Defaults, from_shape
 from ibnn.lab.data.download import alone
 from ibnn.lab.data.errors import DataError
 from ibnn.lab.data.formats.npz import NpzSource
-from ibnn.lab.data.known import cifar10, digits, fashion_mnist, mnist, plane, svhn, svhn_resplit
+from ibnn.lab.data.formats.text import TextSource
+from ibnn.lab.data.known import (
+    cifar10,
+    digits,
+    fashion_mnist,
+    kjv,
+    mnist,
+    plane,
+    sums,
+    svhn,
+    svhn_resplit,
+)
 from ibnn.lab.data.source import Source
 
 SOURCES: dict[str, Source] = {}
@@ -42,6 +53,8 @@ for _known in (
     svhn_resplit.SOURCE,
     digits.SOURCE,
     *plane.SOURCES,
+    kjv.SOURCE,
+    sums.SOURCE,
 ):
     register_dataset(_known)
 
@@ -59,7 +72,7 @@ class Status:
 
 
 def names() -> list[str]:
-    """The names `load` knows; it also takes the path of an .npz file."""
+    """The names `load` knows; it also takes the path of an .npz or a .txt file."""
     return list(SOURCES)
 
 
@@ -73,7 +86,7 @@ def load(
     root: str | os.PathLike[str] | None = None,
     download: bool = True,
 ) -> Dataset:
-    """The dataset of that name, found below `root` or downloaded; or a user's .npz file.
+    """The dataset of that name, found below `root` or downloaded; or a user's .npz or .txt file.
 
     >>> load("arrows")
     Dataset('arrows', 2000 training and 2000 test examples of shape (2,), 2 classes)
@@ -200,9 +213,11 @@ def _source(name_or_path: str | os.PathLike[str]) -> Source:
     path = Path(text).expanduser()
     if path.suffix == ".npz":
         return NpzSource(path.stem, "a user's own data", str(path.absolute()))
+    if path.suffix == ".txt":
+        return TextSource(path.stem, "a user's own text", file=str(path.absolute()))
     near = difflib.get_close_matches(text, SOURCES, n=1)
     hint = f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(SOURCES)}"
-    raise DataError(f"unknown dataset {text!r}{hint} (or the path of an .npz file)")
+    raise DataError(f"unknown dataset {text!r}{hint} (or the path of an .npz or .txt file)")
 
 
 def _root(root: str | os.PathLike[str] | None) -> Path:

@@ -26,7 +26,9 @@ class Dataset:
     """Training and test examples, whole, with labels 0 .. classes - 1.
 
     Images are uint8 (N, C, H, W), or float32 in [0, 1] if a user's file held floats; points are
-    float32 (N, 2). `image_shape` is the shape of one example: (C, H, W), or (2,) for points.
+    float32 (N, 2). Text is int64 (N, T), pieces of T characters by their numbers, and its labels
+    are (N, T) too: the character that follows each. `image_shape` is the shape of one example:
+    (C, H, W), (2,) for points, (T,) for text.
     """
 
     name: str
@@ -42,17 +44,18 @@ class Dataset:
             ("train", self.x_train, self.y_train),
             ("test", self.x_test, self.y_test),
         ):
-            if x.dtype not in (torch.uint8, torch.float32):
-                raise TypeError(f"x_{split} is {x.dtype}, expected uint8 or float32")
+            if x.dtype not in (torch.uint8, torch.float32, torch.int64):
+                raise TypeError(f"x_{split} is {x.dtype}, expected uint8, float32 or int64 (text)")
             if y.dtype != torch.int64:
                 raise TypeError(f"y_{split} is {y.dtype}, expected int64")
             if tuple(x.shape[1:]) != self.image_shape:
                 raise ValueError(
                     f"x_{split} has shape {tuple(x.shape)}, expected (N, *{self.image_shape})"
                 )
-            if y.shape != x.shape[:1]:
+            expected = x.shape if x.dtype == torch.int64 else x.shape[:1]
+            if y.shape != expected:
                 raise ValueError(
-                    f"y_{split} has shape {tuple(y.shape)}, expected ({len(x)},) as x_{split}"
+                    f"y_{split} has shape {tuple(y.shape)}, expected {tuple(expected)} as x_{split}"
                 )
 
     def __repr__(self) -> str:
@@ -60,6 +63,11 @@ class Dataset:
             f"Dataset({self.name!r}, {len(self.x_train)} training and {len(self.x_test)} test "
             f"examples of shape {self.image_shape}, {self.classes} classes)"
         )
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the examples are pieces of text, with the following characters as labels."""
+        return self.x_train.dtype == torch.int64
 
     def to(self, device: torch.device | str) -> Dataset:
         """All examples and labels on that device."""
@@ -97,6 +105,8 @@ class Dataset:
         For one seed the labels wrong at a smaller fraction are wrong, in the same way, at a larger.
         """
         _check_fraction(fraction, zero=True)
+        if self.is_text:
+            raise ValueError(f"{self.name} is text: its labels are its own characters, none wrong")
         if self.classes < 2:
             raise ValueError(f"classes={self.classes}: no wrong label to replace a right one by")
         count = len(self.y_train)
@@ -120,10 +130,26 @@ class Dataset:
             y_test=self.y_test[:n_test],
         )
 
+    def cut_anew(self, length: int) -> Dataset:
+        """The same text in pieces of another length; what is left over at the end is dropped."""
+        shortest = min(self.y_train.numel(), self.y_test.numel())
+        if not self.is_text or not 1 <= length <= shortest:
+            raise ValueError(
+                f"length={length}, expected pieces of a text of at least 1 and at most "
+                f"{shortest} characters"
+            )
+        parts = {}
+        for name in ("x_train", "y_train", "x_test", "y_test"):
+            characters = getattr(self, name).flatten()
+            count = len(characters) // length
+            parts[name] = characters[: count * length].view(count, length)
+        return replace(self, **parts, image_shape=(length,))
+
     def _cut(self, fraction: float, purpose: str, seed: int) -> tuple[NDArray, NDArray]:
         """Indices in and out of a stratified fraction, both in the original order."""
         random = random_state(purpose, seed)
-        labels = self.y_train.numpy()
+        # pieces of text are of no class: all are drawn alike
+        labels = np.zeros(len(self.y_train)) if self.is_text else self.y_train.numpy()
         inside = np.zeros(len(labels), dtype=bool)
         for label in range(self.classes):
             members = random.permutation(np.flatnonzero(labels == label))

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from ibnn.lab import data
-from ibnn.lab.experiments.experiment import Experiment, Preset, Settings
+from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Settings
 from ibnn.lab.training import RunConfig, with_checksum
 
 # The published protocol.
@@ -59,6 +59,15 @@ class ImageExperiment(Experiment):
     def defaults(self, settings: Settings) -> data.Defaults:
         """What this dataset is by default: its network, attacks and sizes."""
         return data.defaults(self.dataset(settings))
+
+    def check(self, settings: Settings) -> None:
+        super().check(settings)
+        shape = self.defaults(settings).image_shape
+        if shape is not None and len(shape) != 3:
+            raise ExperimentError(
+                f"dataset of {self.name} is {self.dataset(settings)!r}, whose examples have shape "
+                f"{shape}, expected images"
+            )
 
     def size(self, settings: Settings) -> Size:
         """How much this preset trains on this dataset."""

@@ -23,6 +23,8 @@ _TOLD = {
     *("warmup_epochs", "batch_size", "lr_low", "lr_high", "momentum", "validate_every"),
     *("lam", "learn_lam", "slope", "learn_slope", "bounded", "coupling", "sigma", "solver"),
     *("window", "window_profile", "window_std", "learn_window"),
+    *("width", "depth", "heads", "patch", "context", "place"),
+    *("optimizer", "schedule", "lr_warmup"),
 }
 
 
@@ -111,6 +113,8 @@ def _slope(config: RunConfig) -> str:
 
 
 def _coupling(config: RunConfig) -> str:
+    if config.network in ("vit", "gpt"):
+        return "every unit hears the units of its own token (w = 1/D)"
     if not network_kind(config.network).images or config.coupling == "layer":
         return "every unit hears its whole layer (w = 1/D)"
     if config.coupling == "window":
@@ -148,10 +152,12 @@ def _training(config: RunConfig) -> str:
 def _optimizer(config: RunConfig) -> str:
     name = type(make_optimizer(config, nn.Linear(1, 1))).__name__
     clip = "not clipped" if config.clip is None else f"norm at most {config.clip:g}"
-    return (
-        f"{name}, momentum {config.momentum:g}, batch {config.batch_size}, learning rate "
-        f"{config.lr_low:g} to {config.lr_high:g} and back, gradient {clip}"
-    )
+    momentum = f", momentum {config.momentum:g}" if config.optimizer == "sgd" else ""
+    rate = f"{config.lr_low:g} to {config.lr_high:g} and back"
+    if config.schedule == "cosine":
+        rise = f", after a rise over {100 * config.lr_warmup:g} % of it" if config.lr_warmup else ""
+        rate = f"{config.lr_high:g} to {config.lr_low:g} by a cosine{rise}"
+    return f"{name}{momentum}, batch {config.batch_size}, learning rate {rate}, gradient {clip}"
 
 
 def _initialization(config: RunConfig) -> str:

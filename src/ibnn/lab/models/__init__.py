@@ -1,11 +1,13 @@
 """The networks of the experiments and the neurons they are made of.
 
-`UCN` for images, `Perceptron` for points in the plane. Networks and kinds of neuron are found by
-name in two registries, which take more of either from outside: `register_network`,
-`register_neuron`.
+`UCN` for images, `Perceptron` for points in the plane: the paper's. `ResNet20`, `ViT`, `GPT` and
+`MLP`: what people use. Networks and kinds of neuron are found by name in two registries, which take
+more of either from outside: `register_network`, `register_neuron`.
 """
 
+from ibnn.lab.models.gpt import GPT, GPTKind
 from ibnn.lab.models.initialize import initialize
+from ibnn.lab.models.mlp import MLP, MLPKind
 from ibnn.lab.models.networks import (
     NetworkKind,
     network_kind,
@@ -22,12 +24,20 @@ from ibnn.lab.models.neurons import (
     register_neuron,
 )
 from ibnn.lab.models.perceptron import Perceptron, PerceptronKind
+from ibnn.lab.models.resnet import ResNet20, ResNet20Kind
 from ibnn.lab.models.ucn import UCN, UCNKind, kernel_side
+from ibnn.lab.models.vit import ViT, ViTKind
 
 register_network(UCNKind())
 register_network(PerceptronKind())
+register_network(ResNet20Kind())
+register_network(ViTKind())
+register_network(GPTKind())
+register_network(MLPKind())
 
 __all__ = [
+    "GPT",
+    "MLP",
     "UCN",
     "MapKind",
     "NetworkKind",
@@ -35,6 +45,8 @@ __all__ = [
     "NeuronKind",
     "OwnLam",
     "Perceptron",
+    "ResNet20",
+    "ViT",
     "implicit_layers",
     "initialise",
     "initialize",

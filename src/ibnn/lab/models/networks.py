@@ -6,8 +6,9 @@ from anywhere outside the package.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -26,12 +27,19 @@ class NetworkKind(ABC):
         fields: the fields of `RunConfig` that give its size. They enter the identity of its
             runs; the size fields of other networks do not.
         images: whether it needs images (channels, height, width).
+        text: whether it needs text: pieces of characters, each with the ones that follow.
+        sizes: what `width` and `depth` are where a run leaves them open.
+        recipe: the optimizer, schedule and augmentation people use for it, as fields of
+            `RunConfig`: what `ibnn train` takes unless it is told otherwise.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     fields: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[bool] = True
+    text: ClassVar[bool] = False
+    sizes: ClassVar[Mapping[str, int]] = {}
+    recipe: ClassVar[Mapping[str, Any]] = {}
 
     @abstractmethod
     def build(
@@ -56,6 +64,18 @@ class NetworkKind(ABC):
     def hidden_layers(self, config: Any) -> int:
         """How many layers the neuron makes: a `lam` per layer has as many values."""
         return 1
+
+    def check(self, config: Any) -> None:  # noqa: B027 - most have nothing to refuse
+        """Refuse sizes that do not fit each other, with a ValueError of one line."""
+
+    def size(self, config: Any, name: str) -> int:
+        """A size of the run's network: the run's own, else this kind's usual one."""
+        chosen = getattr(config, name)
+        return self.sizes[name] if chosen is None else chosen
+
+    def growth(self, config: Any) -> float:
+        """What the time of a step grows with, more or less: the product of its sizes."""
+        return math.prod(self.size(config, name) for name in self.fields)
 
 
 _KINDS: dict[str, NetworkKind] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from torch import nn
@@ -36,13 +36,33 @@ class Neuron:
     def __post_init__(self) -> None:
         neuron_kind(self.kind)
 
-    def conv2d(self, layer: int, in_channels: int, out_channels: int, kernel: int) -> nn.Conv2d:
+    def conv2d(
+        self,
+        layer: int,
+        in_channels: int,
+        out_channels: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        bias: bool = True,
+    ) -> nn.Conv2d:
         """The convolution of hidden layer number `layer`."""
-        return neuron_kind(self.kind).conv2d(self, layer, in_channels, out_channels, kernel)
+        made = neuron_kind(self.kind).conv2d(self, layer, in_channels, out_channels, kernel)
+        # set on the finished layer, so that a kind need not know of them: what a neuron adds
+        # follows the convolution, whatever its stride
+        made.stride, made.padding = (stride, stride), (padding, padding)
+        if not bias:
+            made.register_parameter("bias", None)
+        return made
 
     def linear(self, layer: int, in_features: int, out_features: int) -> nn.Linear:
         """The fully connected map of hidden layer number `layer`."""
         return neuron_kind(self.kind).linear(self, layer, in_features, out_features)
+
+    def of_features(self) -> Neuron:
+        """The same without a coupling of images: the units of a linear layer are one row."""
+        return replace(self, coupling=None)
 
     def lam_of(self, layer: int) -> float:
         """Where lam of hidden layer number `layer` starts, or stays."""

@@ -98,16 +98,20 @@ def measure(
 ) -> Pace:
     """A few steps on images of the right shape; what they show is all the same to the clock."""
     place, count = choose_device(device), batch or config.batch_size
-    network = build_network(config, image_shape, classes).to(place)
+    text = network_kind(config.network).text
+    shape = (config.context,) if text else tuple(image_shape)
+    network = build_network(config, shape, classes).to(place)
     with torch.no_grad():
         for layer in implicit_layers(network):
             if config.learn_lam:
                 layer.lam.fill_(FRACTION_OF_THRESHOLD / config.slope)
     optimizer = make_optimizer(config, network)
     images = torch.rand(
-        count, *image_shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32
+        count, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32
     ).to(place, getattr(torch, config.dtype))
     labels = (torch.arange(count) % classes).to(place)
+    if text:
+        images = labels = (images * classes).long()
 
     def train() -> None:
         optimizer.zero_grad()
@@ -171,9 +175,9 @@ def _coarse_kind(config: RunConfig) -> Hashable:
     return config.dataset, config.network, config.dtype, standard or config.coupling
 
 
-def _width(config: RunConfig) -> int:
+def _width(config: RunConfig) -> float:
     """What the time of a network grows with."""
-    return math.prod(getattr(config, name) for name in network_kind(config.network).fields)
+    return network_kind(config.network).growth(config)
 
 
 def _standard(config: RunConfig) -> RunConfig:
@@ -186,8 +190,10 @@ def _size(name: str, options: EngineOptions) -> Size:
 
 
 def _images(config: RunConfig, size: Size) -> tuple[float, float]:
-    n_train = min(config.n_train or size.n_train, size.n_train)
-    n_test = min(config.n_test or size.n_test, size.n_test)
+    text = network_kind(config.network).text
+    pieces = size.image_shape[0] / config.context if text else 1.0
+    n_train = min(config.n_train or math.inf, pieces * size.n_train)
+    n_test = min(config.n_test or math.inf, pieces * size.n_test)
     held = n_train * config.hold_out
     return (n_train - held) * config.share, held or n_test
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ibnn.lab.models import network_kind, network_names, neuron_kind, neuron_names
+from ibnn.lab.models.transformer import PLACES
 from ibnn.lab.training.errors import ConfigError
 
 # Raised when the same config would train to other numbers than before: every identity changes.
@@ -23,10 +24,17 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "window_profile": ("box", "gaussian"),
     "dtype": ("float32", "float64"),
     "adversarial_norm": ("linf", "l2"),
+    "place": tuple(PLACES),
+    "optimizer": ("sgd", "adamw"),
+    "schedule": ("triangle", "cosine"),
+    "augmentation": ("none", "crop-flip"),
 }
 
 # Fields of one kind of network or neuron: only those its kind names change the result.
-SIZES = ("layers", "channels", "hidden")
+SIZES = (
+    *("layers", "channels", "hidden"),
+    *("width", "depth", "heads", "patch", "context", "place"),
+)
 NEURON = neuron_kind("implicit").fields
 
 
@@ -57,6 +65,12 @@ class RunConfig:
     layers: int = 1  # ucn
     channels: int = 3  # ucn
     hidden: int = 3  # perceptron
+    width: int | None = None  # resnet20: channels; vit, gpt: features; mlp: units; None: the usual
+    depth: int | None = None  # vit, gpt: blocks; mlp: hidden layers; None: the usual
+    heads: int = 4  # vit, gpt
+    patch: int = 4  # vit: side of a patch
+    context: int = 64  # gpt: characters of a piece of text
+    place: str = "feed-forward"  # vit, gpt: where the neuron is
     initialisation: str = "paper"
     dtype: str = "float32"
 
@@ -94,6 +108,10 @@ class RunConfig:
     adversarial_steps: int = 10  # of projected gradient ascent, for each batch
     adversarial_norm: str = "linf"
     autocast: str | None = None  # "bfloat16": mixed precision while training
+    optimizer: str = "sgd"  # adamw: no decay on biases and norms either
+    schedule: str = "triangle"  # cosine: from lr_high down to lr_low, step by step
+    lr_warmup: float = 0.0  # cosine: fraction of the training in which the rate rises to lr_high
+    augmentation: str = "none"  # crop-flip: shifted by up to 4 pixels, half of them mirrored
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -114,6 +132,7 @@ class RunConfig:
             words.append(f"adversarial {self.adversarial_norm} {self.adversarial_eps:g}")
         words += [f"weight decay {self.weight_decay:g}"] if self.weight_decay else []
         words += [self.autocast] if self.autocast else []
+        words += [self.augmentation] if self.augmentation != "none" else []
         return " ".join([*words, f"seed {self.seed}"])
 
     def replace(self, **changes: Any) -> RunConfig:
@@ -173,9 +192,9 @@ class RunConfig:
                     f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}"
                 )
         counts = ("layers", "channels", "hidden", "epochs", "batch_size", "validate_every")
-        for name in (*counts, "adversarial_steps"):
+        for name in (*counts, "adversarial_steps", "heads", "patch", "context"):
             _demand(getattr(self, name) >= 1, name, self, "at least 1")
-        for name in ("n_train", "n_test", "max_steps"):
+        for name in ("n_train", "n_test", "max_steps", "width", "depth"):
             _demand(
                 getattr(self, name) is None or getattr(self, name) >= 1, name, self, "1 or more"
             )
@@ -190,6 +209,20 @@ class RunConfig:
         _demand(0 <= self.label_noise <= 1, "label_noise", self, "a number in [0, 1]")
         _demand(0 <= self.hold_out < 1, "hold_out", self, "a number in [0, 1)")
         _demand(0 <= self.momentum < 1, "momentum", self, "a number in [0, 1)")
+        _demand(0 <= self.lr_warmup < 1, "lr_warmup", self, "a number in [0, 1)")
+        _demand(
+            not self.lr_warmup or self.schedule == "cosine",
+            "lr_warmup",
+            self,
+            "0 with schedule 'triangle', which rises by itself",
+        )
+        if network_kind(self.network).text:
+            _demand(not self.adversarial_eps, "adversarial_eps", self, "0: text is not moved")
+            _demand(self.augmentation == "none", "augmentation", self, "'none' for text")
+        try:
+            network_kind(self.network).check(self)
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
         if isinstance(self.lam, tuple):
             layers = network_kind(self.network).hidden_layers(self)
             _demand(len(self.lam) == layers, "lam", self, f"one value or {layers}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.metrics import Metrics
-from ibnn.lab.training.schedule import triangle
+from ibnn.lab.training.schedule import cosine, triangle
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Epoch:
     stage: str  # "warm-up" or "training"
     number: int  # of the stage, from 1
     of: int  # epochs of the stage
-    rate: float  # the learning rate
+    rate: float  # the learning rate at its beginning
     neuron: str  # of the network that is trained
     switches: bool  # the run's own network takes over from the one of the warm-up
     validated: bool
@@ -27,6 +27,13 @@ class Epoch:
 
     def __str__(self) -> str:
         return f"{self.stage} epoch {self.number}"
+
+    def rate_at(self, config: RunConfig, within: float) -> float:
+        """The learning rate when the fraction `within` of this epoch is done."""
+        if config.schedule == "triangle" or self.stage == "warm-up":
+            return self.rate
+        done = (self.number - 1 + within) / self.of
+        return cosine(done, config.lr_low, config.lr_high, config.lr_warmup)
 
     def metrics(self, **measured: Any) -> Metrics:
         """What was measured after it, as a line of `metrics.jsonl`."""
@@ -43,7 +50,7 @@ def epochs(config: RunConfig, first: int = 0) -> Iterator[Epoch]:
     """Every epoch from number `first` (from 0) to the last.
 
     Warm-up epochs train a standard network at the lowest learning rate; those after it follow
-    the triangle from its beginning. The warm-up and the last epoch are always validated.
+    the schedule from its beginning. The warm-up and the last epoch are always validated.
 
     >>> config = RunConfig(dataset="digits", epochs=3, warmup_epochs=1, neuron="implicit")
     >>> [(str(epoch), epoch.neuron, epoch.rate) for epoch in epochs(config)][:2]
@@ -54,8 +61,11 @@ def epochs(config: RunConfig, first: int = 0) -> Iterator[Epoch]:
         warming = index < warmup
         number = index + 1 if warming else index - warmup + 1
         rate = config.lr_low
-        if not warming:
+        if not warming and config.schedule == "triangle":
             rate = triangle(number - 1, config.epochs, config.lr_low, config.lr_high)
+        elif not warming:
+            done = (number - 1) / config.epochs
+            rate = cosine(done, config.lr_low, config.lr_high, config.lr_warmup)
         yield Epoch(
             index=index,
             stage="warm-up" if warming else "training",

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from ibnn.lab import data
 from ibnn.lab.models import lam_layers
 from ibnn.lab.training.adversarial import adversarial_examples
+from ibnn.lab.training.augmentation import augmented
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.device import choose_device
 from ibnn.lab.training.distributed import Group, joined, own_device
@@ -119,19 +120,20 @@ def _train(
             weights = network.state_dict()
             network, optimizer = _start(config, split, device, epoch.neuron, weights)
             model = group.wrap(network)
-        for parameters in optimizer.param_groups:
-            parameters["lr"] = epoch.rate
-
         network.train()
         images, right, loss_sum = 0, torch.zeros((), dtype=torch.int64, device=device), 0.0
         order = generator(config.seed, "order", epoch.index)
         batches = data.batches(split.x_train, split.y_train, config.batch_size, order)
+        steps = math.ceil(len(split.x_train) / config.batch_size)
+        random = generator(config.seed, "augmentation", epoch.index)
         for number, batch in enumerate(batches):
             if len(batch[0]) < min(2 * group.size, len(split.x_train)):
                 continue  # one example has no variance for batch normalization
-            x, y = group.part(*batch)
+            for parameters in optimizer.param_groups:
+                parameters["lr"] = epoch.rate_at(config, number / steps)
+            x, y = group.part(augmented(batch[0], config.augmentation, random), batch[1])
             place = epoch.index, number * group.size + group.rank
-            x = adversarial_examples(config, network, x.to(dtype), y, at=place)
+            x = adversarial_examples(config, network, data.as_float(x, dtype), y, at=place)
             with torch.autocast(device.type, torch.bfloat16, enabled=config.autocast is not None):
                 logits = model(x)
                 loss = loss_of(logits, y)
@@ -157,7 +159,7 @@ def _train(
             _demand_finite("validation", measured.loss, network, str(epoch), epoch.rate)
             record.add(
                 epoch.metrics(
-                    train_accuracy=correct / images,
+                    train_accuracy=correct / (images * split.y_train[0].numel()),
                     train_loss=loss_sum / images,
                     lam=_numbers(network, "effective_lam"),
                     slope=_numbers(network, "effective_slope"),
@@ -182,7 +184,7 @@ def _start(
     device: torch.device,
     neuron: str,
     weights: Mapping[str, Tensor],
-) -> tuple[nn.Module, torch.optim.SGD]:
+) -> tuple[nn.Module, torch.optim.Optimizer]:
     """A network of that neuron with `weights`; after the warm-up lam keeps its own start."""
     network = build_network(config, split.image_shape, split.classes, neuron).to(device)
     load_weights(network, {**network.state_dict(), **weights})

@@ -27,6 +27,7 @@ class Metrics:
     converged: float | None  # fraction of rows
     seconds: float  # since the line before, validation included
     images_per_second: float  # while training
+    bits_per_character: float | None = None  # on the validation split, of text
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Metrics:
@@ -41,7 +42,9 @@ class Metrics:
     def __str__(self) -> str:
         lam = f", lam {' '.join(f'{value:.3f}' for value in self.lam)}" if self.lam else ""
         stage = "warm-up epoch" if self.stage == "warm-up" else "epoch"
-        return f"{stage} {self.epoch}/{self.epochs}, val {100 * self.accuracy:.1f} %{lam}"
+        bits = self.bits_per_character
+        value = f"{100 * self.accuracy:.1f} %" if bits is None else f"{bits:.3f} bits per character"
+        return f"{stage} {self.epoch}/{self.epochs}, val {value}{lam}"
 
 
 def write_lines(metrics: Iterable[Metrics]) -> str:

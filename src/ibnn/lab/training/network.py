@@ -26,7 +26,7 @@ def build_network(
     if kind.images and len(image_shape) != 3:
         raise ConfigError(
             f"network is {config.network!r} but {config.dataset} has no images "
-            f"(shape {tuple(image_shape)}), expected network 'perceptron'"
+            f"(shape {tuple(image_shape)}), expected network 'perceptron' or 'mlp'"
         )
     settings = Neuron(
         kind=neuron or config.neuron,
@@ -46,7 +46,10 @@ def build_network(
         },
     )
     random = generator(config.seed, "weights")
-    network = kind.build(config, image_shape, classes, settings, random)
+    try:
+        network = kind.build(config, image_shape, classes, settings, random)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     network = network.to(getattr(torch, config.dtype))
     _set_exactly(network, settings)
     return network

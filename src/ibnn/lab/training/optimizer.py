@@ -1,4 +1,4 @@
-"""The optimizer of the paper, and its momentum as named tensors a checkpoint can hold."""
+"""The optimizers, and their state as named tensors a checkpoint can hold."""
 
 from __future__ import annotations
 
@@ -9,42 +9,57 @@ from ibnn.lab.models import lam_layers
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError
 
+# What an optimizer keeps of a parameter; momentum goes by the parameter's name alone.
+_KEPT = ("momentum_buffer", "exp_avg", "exp_avg_sq", "step")
 
-def make_optimizer(config: RunConfig, network: nn.Module) -> torch.optim.SGD:
-    """SGD with momentum; the loop sets the learning rate of each epoch.
 
-    Weight decay spares lam and slope: it would pull the neuron back to a standard one.
+def make_optimizer(config: RunConfig, network: nn.Module) -> torch.optim.Optimizer:
+    """SGD with momentum, or AdamW; the loop sets the learning rate.
+
+    Weight decay spares lam and slope: it would pull the neuron back to a standard one. AdamW's
+    spares biases, norms and everything else that is not a matrix, as is the custom.
     """
+    adamw = config.optimizer == "adamw"
     spared = {
         id(parameter) for layer in lam_layers(network) for parameter in (layer.lam, layer.slope)
     }
     learnt = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    if adamw:
+        spared |= {id(parameter) for parameter in learnt if parameter.ndim < 2}
     weights = [parameter for parameter in learnt if id(parameter) not in spared]
     others = [parameter for parameter in learnt if id(parameter) in spared]
     groups = [{"params": weights, "weight_decay": config.weight_decay}]
     groups += [{"params": others, "weight_decay": 0.0}] if others else []
+    if adamw:
+        return torch.optim.AdamW(groups, lr=config.lr_low)
     return torch.optim.SGD(groups, lr=config.lr_low, momentum=config.momentum)
 
 
-def momentum_of(network: nn.Module, optimizer: torch.optim.SGD) -> dict[str, Tensor]:
-    """The momentum buffers by parameter name."""
+def momentum_of(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """The optimizer's buffers by parameter name."""
     found: dict[str, Tensor] = {}
     for name, parameter in network.named_parameters():
-        buffer = optimizer.state.get(parameter, {}).get("momentum_buffer")
-        if buffer is not None:
-            found[name] = buffer
+        kept = optimizer.state.get(parameter, {})
+        found |= {_key(name, part): kept[part] for part in _KEPT if kept.get(part) is not None}
     return found
 
 
 def load_momentum(
-    network: nn.Module, optimizer: torch.optim.SGD, momentum: dict[str, Tensor]
+    network: nn.Module, optimizer: torch.optim.Optimizer, momentum: dict[str, Tensor]
 ) -> None:
     """Put saved buffers back."""
     parameters = dict(network.named_parameters())
-    for name, buffer in momentum.items():
+    for key, buffer in momentum.items():
+        name, _, part = key.partition("/")
         parameter = parameters.get(name)
-        if parameter is None or parameter.shape != buffer.shape:
+        if parameter is None or (part != "step" and parameter.shape != buffer.shape):
             raise CheckpointError(
                 f"momentum of {name!r} with shape {tuple(buffer.shape)} does not fit the network"
             )
-        optimizer.state[parameter]["momentum_buffer"] = buffer.to(parameter, copy=True)
+        # the count of steps stays where AdamW has it: on the processor, in float32
+        own = buffer.clone() if part == "step" else buffer.to(parameter, copy=True)
+        optimizer.state[parameter][part or "momentum_buffer"] = own
+
+
+def _key(name: str, part: str) -> str:
+    return name if part == "momentum_buffer" else f"{name}/{part}"

@@ -18,7 +18,10 @@ from ibnn.lab.training.network import parameter_count
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Accuracies are between 0 and 1 and count the epochs after the warm-up."""
+    """Accuracies are between 0 and 1 and count the epochs after the warm-up.
+
+    Of text the best epoch is the one with the fewest bits per character.
+    """
 
     identity: str
     title: str
@@ -38,6 +41,7 @@ class Result:
     seconds: float  # over all epochs, also those before a kill
     environment: dict[str, Any]  # `threads_used`, `devices_used`: several if it was resumed so
     version: int = 1
+    best_bits_per_character: float | None = None  # of text
 
 
 def summarize(
@@ -49,7 +53,7 @@ def summarize(
 ) -> Result:
     """The result of a run from everything it measured."""
     trained = [line for line in metrics if line.stage == "training"]
-    best, last = max(trained, key=lambda line: line.accuracy), trained[-1]
+    best, last = max(trained, key=_goodness), trained[-1]
     return Result(
         identity=config.identity(),
         title=config.title(),
@@ -63,6 +67,7 @@ def summarize(
         lam=last.lam,
         slope=last.slope,
         parameters=parameter_count(network),
+        best_bits_per_character=best.bits_per_character,
         n_train=len(split.x_train),
         n_test=len(split.x_test),
         data=data,
@@ -73,3 +78,7 @@ def summarize(
             "compiled_engine": loader.available() if config.neuron == "implicit" else None,
         },
     )
+
+
+def _goodness(line: Metrics) -> float:
+    return line.accuracy if line.bits_per_character is None else -line.bits_per_character

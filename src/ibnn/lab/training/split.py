@@ -8,8 +8,9 @@ from pathlib import Path
 
 from ibnn.lab import data
 from ibnn.lab.data import Dataset
+from ibnn.lab.models import network_kind, network_names
 from ibnn.lab.training.config import RunConfig
-from ibnn.lab.training.errors import CheckpointError
+from ibnn.lab.training.errors import CheckpointError, ConfigError
 
 
 def with_checksum(config: RunConfig) -> RunConfig:
@@ -18,7 +19,7 @@ def with_checksum(config: RunConfig) -> RunConfig:
     Neither another path of the same file nor an edited file of the same path is then mistaken.
     Configs of datasets known by name, and those that have a sum, come back as they are.
     """
-    if config.data_checksum is not None or not config.dataset.endswith(".npz"):
+    if config.data_checksum is not None or not config.dataset.endswith((".npz", ".txt")):
         return config
     path = Path(config.dataset).expanduser().absolute()
     return config.replace(dataset=str(path), data_checksum=data.content_checksum(path))
@@ -43,6 +44,9 @@ def examples(config: RunConfig, data_root: str | os.PathLike[str] | None = None)
 
 def prepare(config: RunConfig, dataset: Dataset) -> Dataset:
     """What this run trains on (`x_train`) and validates on (`x_test`)."""
+    _check_kind(config, dataset)
+    if dataset.is_text:
+        dataset = dataset.cut_anew(config.context)
     seed = config.seed if config.data_seed is None else config.data_seed
     split = dataset.first(
         config.n_train or len(dataset.x_train), config.n_test or len(dataset.x_test)
@@ -54,6 +58,18 @@ def prepare(config: RunConfig, dataset: Dataset) -> Dataset:
     if config.label_noise:
         split = split.with_label_noise(config.label_noise, seed)
     return split
+
+
+def _check_kind(config: RunConfig, dataset: Dataset) -> None:
+    """Refuse text for a network of images, and the other way round."""
+    if dataset.is_text == network_kind(config.network).text:
+        return
+    what = "is text" if dataset.is_text else "is not text"
+    suited = [name for name in network_names() if network_kind(name).text == dataset.is_text]
+    raise ConfigError(
+        f"network is {config.network!r} but {dataset.name} {what}, expected network "
+        f"{' or '.join(map(repr, suited))}"
+    )
 
 
 def fingerprint(split: Dataset) -> str:

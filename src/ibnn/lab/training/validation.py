@@ -17,13 +17,15 @@ BATCH = 500
 
 @dataclass(frozen=True)
 class Validation:
-    """Accuracy and mean loss; the solver's figures are None without implicit layers."""
+    """Accuracy and mean loss; bits per character are None but of text, the solver's figures None
+    without implicit layers."""
 
     accuracy: float
     loss: float
     steps: float | None = None
     residual: float | None = None
     converged: float | None = None
+    bits_per_character: float | None = None
 
 
 @torch.no_grad()
@@ -35,7 +37,7 @@ def validate(network: nn.Module, x: Tensor, y: Tensor, batch_size: int = BATCH) 
     was_training = network.training
     network.eval()
     for images, labels in data.batches(x, y, batch_size):
-        logits = network(images.to(dtype))
+        logits = network(data.as_float(images, dtype))
         right += int((predict(logits) == labels).sum())
         loss += float(loss_of(logits, labels, reduction="sum"))
         for layer in layers:
@@ -47,7 +49,9 @@ def validate(network: nn.Module, x: Tensor, y: Tensor, batch_size: int = BATCH) 
             residual = max(residual, float(solve.residual))
             solved += float(solve.converged) * len(images) / len(layers)
     network.train(was_training)
+    accuracy, mean_loss = right / y.numel(), loss / y.numel()
+    bits = mean_loss / math.log(2) if y.ndim > 1 else None
     if not layers:
-        return Validation(right / len(x), loss / len(x))
+        return Validation(accuracy, mean_loss, bits_per_character=bits)
     worst = residual if math.isfinite(residual) else None
-    return Validation(right / len(x), loss / len(x), steps, worst, solved / len(x))
+    return Validation(accuracy, mean_loss, steps, worst, solved / len(x), bits)

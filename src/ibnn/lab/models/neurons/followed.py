@@ -37,7 +37,10 @@ class FollowedLinear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         dim = -1 if self.across else -2
-        return self.then(super().forward(input).unsqueeze(dim)).squeeze(dim)
+        y = super().forward(input)
+        # every token of a sequence for itself, as every image
+        rows = y.flatten(0, -2) if y.ndim > 2 else y
+        return self.then(rows.unsqueeze(dim)).squeeze(dim).view(y.shape)
 
 
 class MapKind(NeuronKind):

@@ -28,6 +28,8 @@ def suits(config: RunConfig) -> bool:
     usual = config.sigma == "tanh" and config.solver == "newton" and config.adjoint == "implicit"
     whole = config.share == 1 and not config.label_noise and not config.hold_out
     plain = whole and not (config.adversarial_eps or config.weight_decay or config.autocast)
+    plain = plain and config.schedule == "triangle" and config.optimizer == "sgd"
+    plain = plain and config.augmentation == "none"
     known = config.network == "perceptron" and config.neuron in ("standard", "implicit")
     return known and fixed and usual and plain
 

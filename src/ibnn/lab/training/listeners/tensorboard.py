@@ -19,6 +19,7 @@ SCALARS = {
     "accuracy/training": "train_accuracy",
     "loss/validation": "loss",
     "loss/training": "train_loss",
+    "bits per character": "bits_per_character",
     "learning rate": "learning_rate",
     "solver/steps": "steps",
     "solver/residual": "residual",
@@ -61,7 +62,9 @@ class TensorBoard(Listener):
         self._writer.flush()
 
     def on_finish(self, result: Result) -> None:
-        self._writer.add_text("result", f"best {100 * result.best_accuracy:.2f} %")
+        bits = result.best_bits_per_character
+        best = f"{100 * result.best_accuracy:.2f} %" if bits is None else f"{bits:.4f} bits"
+        self._writer.add_text("result", f"best {best}")
 
     def close(self) -> None:
         if self._writer is not None:
