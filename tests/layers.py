@@ -41,7 +41,8 @@ def wrong_imports(source: Path = SOURCE) -> list[str]:
 
 def _wrong(own: tuple[str, ...], name: tuple[str, ...]) -> str | None:
     if name[0] != "lab":
-        return None
+        private = own[0] == "lab" and name[0].startswith("_")
+        return "the laboratory uses public names" if private else None
     if own[0] != "lab":
         return "the neuron never imports the laboratory"
     if len(name) == 1:  # `import ibnn.lab`, which holds nothing

@@ -36,6 +36,7 @@ def test_every_package_of_the_laboratory_has_its_place():
             "if TYPE_CHECKING:\n    from ibnn.lab.runner.run import Event",
             "runner stands above training",
         ),
+        ("lab/attacks/pgd.py", "from ibnn._core import ops", "the laboratory uses public names"),
         ("lab/utils/text.py", "from ibnn.lab import data", "utils has no place"),
     ],
 )

@@ -46,7 +46,9 @@ def test_the_matrix_is_the_derivative_of_the_layer():
     y = torch.from_numpy(rows(count=1))[0]
     z = ibnn.implicit_bias(y, -0.3)
     derivative = torch.func.jacrev(lambda y: ibnn.implicit_bias(y, -0.3))(y)
-    torch.testing.assert_close(BiasOperator(z, -0.3).dense()[0], derivative, atol=1e-8, rtol=0)
+    torch.testing.assert_close(
+        torch.linalg.inv(BiasOperator(z, -0.3).dense_jacobian())[0], derivative, atol=1e-8, rtol=0
+    )
 
 
 def test_the_spectrum_is_that_of_the_matrix():
@@ -70,7 +72,7 @@ def test_rows_of_a_convolution_have_their_own_lam_and_keep_their_places():
 
 def test_long_rows_are_refused_as_matrices():
     with pytest.raises(ValueError, match="2000 units, a matrix is only made up to 1024"):
-        BiasOperator(torch.zeros(1, 2000), -0.1).dense()
+        BiasOperator(torch.zeros(1, 2000), -0.1).dense_jacobian()
 
 
 @pytest.mark.parametrize("without_mean", [False, True])

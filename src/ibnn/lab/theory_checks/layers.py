@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
-from ibnn._core.rows import Rows
 from ibnn.coupling import Coupling
 from ibnn.lab.theory_checks.check import DoesNotApply
 from ibnn.lab.theory_checks.numerics.operator import BiasOperator
+from ibnn.lab.theory_checks.numerics.rows import CoupledRows
 from ibnn.nn.layer import ImplicitLayer
 from ibnn.sigma import Sigma
 
@@ -50,7 +50,7 @@ class LayerState:
 
     def rows(self, y: Tensor) -> Tensor:
         """A tensor like y as the matrix (rows, units) the coupling makes of it."""
-        return Rows(self.y, self.coupling).flatten(y)
+        return CoupledRows(self.y.shape, self.coupling).flatten(y)
 
     @property
     def units(self) -> int:

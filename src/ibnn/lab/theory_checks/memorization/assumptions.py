@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ibnn._core.rows import Rows
 from ibnn.coupling import Uniform
 from ibnn.lab.stats import percent_short
 from ibnn.lab.theory_checks.layers import LayerState
+from ibnn.lab.theory_checks.numerics.rows import CoupledRows
 
 # what words of the paper are taken to mean
 SMALL = 0.1  # "much less than 1"
@@ -81,7 +81,7 @@ def mean_filter(layer: LayerState, generator: torch.Generator, directions: int =
     signs = (2 * torch.randint(0, 2, shape, generator=generator) - 1).to(layer.x.dtype)
     with torch.no_grad():
         made = layer.affine(signs) - layer.affine(torch.zeros_like(signs[:1]))
-    rows = Rows(made, layer.coupling).flatten(made)
+    rows = CoupledRows(made.shape, layer.coupling).flatten(made)
     return float(rows.mean(1).square().mean().sqrt() / rows.square().mean().sqrt())
 
 

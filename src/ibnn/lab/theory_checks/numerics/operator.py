@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import torch
 from torch import Tensor
 
 import ibnn
-from ibnn._core import ops
-from ibnn._core.rows import Rows
+from ibnn import sigma as sigmas
 from ibnn.coupling.sums import MatrixSums, UniformSums
-from ibnn.functional import solve_options
+from ibnn.lab.theory_checks.numerics.rows import CoupledRows
 
 DENSE_UNITS = 1024  # longest row of which a matrix is made: 8 MB of float64 each
 
@@ -36,22 +38,11 @@ class BiasOperator:
         coupling: ibnn.Coupling | None = None,
         sigma: str | ibnn.Sigma = "tanh",
     ) -> None:
-        coupling = ibnn.Uniform(-1) if coupling is None else coupling
-        self._options = solve_options(coupling, sigma, on_failure="raise")
-        rows = Rows(z, coupling)
-        weight = coupling.weight(rows.dtype, rows.units)
-        self._weight = None if weight is None else weight.detach().to(z.device)
-        lam_rows = rows.per_row("lam", lam).detach()
-        slope_rows = rows.per_row("slope", slope).detach()
-        self._set(rows, rows.flatten(z.detach()), lam_rows, slope_rows)
-
-    def _set(self, rows: Rows, z: Tensor, lam: Tensor, slope: Tensor) -> None:
-        self._rows, self.z, self.lam, self._slope = rows, z, lam, slope
-        self._scaled, self._strength = z * slope.unsqueeze(-1), lam * slope
-        system = ops.system(
-            self._scaled, self._strength, slope, self._weight, rows.units, self._options
-        )
-        self._jacobian, self.diagonal = system.linearised(self._scaled)  # of J
+        self._rows = CoupledRows(z.shape, ibnn.Uniform(-1) if coupling is None else coupling)
+        self._sigma = sigmas.resolve(sigma)
+        dtype = torch.float64 if z.dtype == torch.float64 else torch.float32
+        self.z = self._rows.flatten(z.detach()).to(dtype)
+        self.lam, self._slope = (self._rows.per_row(value, self.z) for value in (lam, slope))
 
     @property
     def rows(self) -> int:
@@ -70,7 +61,7 @@ class BiasOperator:
 
     def flatten(self, x: Tensor) -> Tensor:
         """A tensor of z's own shape as (rows, units)."""
-        return self._rows.flatten(x)
+        return self._rows.flatten(x).to(self.z.dtype)
 
     def restore(self, flat: Tensor) -> Tensor:
         """The inverse of `flatten`, for all rows."""
@@ -79,58 +70,83 @@ class BiasOperator:
     def select(self, index: Tensor | slice) -> BiasOperator:
         """The operator of some of the rows."""
         part = object.__new__(type(self))
-        part._options, part._weight = self._options, self._weight
-        part._set(self._rows, self.z[index], self.lam[index], self._slope[index])
+        part._rows, part._sigma = self._rows, self._sigma
+        part.z, part.lam, part._slope = self.z[index], self.lam[index], self._slope[index]
         return part
 
     @property
     def all_pairs(self) -> bool:
         """Whether a product looks at every pair of units, with weights that are at hand."""
-        return type(self._options.sums) in (UniformSums, MatrixSums)
+        return type(self._rows.coupling.sums) in (UniformSums, MatrixSums)
 
     def repeat(self, count: int) -> BiasOperator:
         """Every row `count` times, one after the other: for several vectors at the same z."""
         return self.select(torch.arange(self.rows).repeat_interleave(count))
 
     def jacobian(self, v: Tensor) -> Tensor:
-        """J v, row by row."""
-        return self._jacobian(v)
+        """J v, row by row: J is symmetric and the derivative of the residual."""
+        z, residual = self._left_inverse
+        (product,) = torch.autograd.grad(residual, z, v.reshape(z.shape), retain_graph=True)
+        return product.reshape(v.shape)
 
     def inverse(self, g: Tensor) -> Tensor:
-        """K_inf g, row by row, by the library's own linear solve."""
-        return ops.solve_adjoint(
-            self._scaled,
-            g.contiguous(),
-            self._strength,
-            self._weight,
-            self._rows.units,
-            self._options.text,
-        )[0]
+        """K_inf g, row by row: the gradient of F."""
+        y, z = self._solution
+        (product,) = torch.autograd.grad(z, y, g.reshape(y.shape), retain_graph=True)
+        return product.reshape(g.shape)
+
+    @cached_property
+    def _left_inverse(self) -> tuple[Tensor, Tensor]:
+        """z, and the y that it is a solution for, z + lam B(z)."""
+        with torch.enable_grad():
+            z = self.z.reshape(-1, *self.unit_shape).detach().requires_grad_()
+            return z, ibnn.residual(z, torch.zeros_like(z), self.lam, **self._arguments)
+
+    @cached_property
+    def _solution(self) -> tuple[Tensor, Tensor]:
+        """That y, and z = F(y)."""
+        with torch.enable_grad():
+            z, y = (value.detach() for value in self._left_inverse)
+            y.requires_grad_()
+            more = {"start": z, "on_failure": "raise"}
+            return y, ibnn.implicit_bias(y, self.lam, **self._arguments, **more)
+
+    @property
+    def _arguments(self) -> dict[str, Any]:
+        return {"slope": self._slope, "coupling": self._rows.coupling, "sigma": self._sigma}
+
+    @property
+    def _weight(self) -> Tensor | None:
+        weight = self._rows.coupling.weight(self.z.dtype, self.unit_shape)
+        return None if weight is None else weight.detach().to(self.z.device)
+
+    @property
+    def diagonal(self) -> Tensor:
+        """Of J, by direct sums."""
+        sums, weight, shape = self._rows.coupling.sums, self._weight, self.unit_shape
+        scaled = self.z * self._slope.unsqueeze(-1)
+        heard = sums.pair_sum(scaled, None, weight, 1, self._sigma, shape)
+        strength = (self.lam * self._slope).unsqueeze(-1)
+        return 1 - strength * (heard - sums.self_weight(weight, shape))
 
     def dense_jacobian(self) -> Tensor:
         """J as matrices, (rows, units, units), for rows that are not long."""
-        self._refuse_long_rows()
+        if self.units > DENSE_UNITS:
+            raise ValueError(
+                f"rows have {self.units} units, a matrix is only made up to {DENSE_UNITS}; "
+                "use `extreme_eigenvalues`"
+            )
         if self.all_pairs:
-            x = self._scaled.unsqueeze(1) - self._scaled.unsqueeze(2)
+            scaled = self.z * self._slope.unsqueeze(-1)
+            steep = self._sigma.derivative(scaled.unsqueeze(1) - scaled.unsqueeze(2), 1)
             weight = 1 / self.units if self._weight is None else self._weight
-            beside = self._strength[:, None, None] * weight * self._options.sigma.derivative(x, 1)
+            beside = (self.lam * self._slope)[:, None, None] * weight * steep
             return beside + torch.diag_embed(1 - beside.sum(-1))  # rows of J sum to 1
         repeated = self.repeat(self.units)
         identity = torch.eye(self.units, dtype=self.z.dtype).repeat(self.rows, 1)
         matrix = repeated.jacobian(identity).reshape(self.rows, self.units, self.units)
         return (matrix + matrix.mT) / 2  # symmetric but for rounding
 
-    def dense(self) -> Tensor:
-        """K_inf as matrices, (rows, units, units), for rows that are not long."""
-        return torch.linalg.inv(self.dense_jacobian())
-
     def spectrum(self) -> Tensor:
         """Every eigenvalue of K_inf, (rows, units), ascending, for rows that are not long."""
         return (1 / torch.linalg.eigvalsh(self.dense_jacobian())).sort(-1).values
-
-    def _refuse_long_rows(self) -> None:
-        if self.units > DENSE_UNITS:
-            raise ValueError(
-                f"rows have {self.units} units, a matrix is only made up to {DENSE_UNITS}; "
-                "use `extreme_eigenvalues`"
-            )
