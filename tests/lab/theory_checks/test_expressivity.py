@@ -18,18 +18,14 @@ from ibnn.lab.theory_checks.expressivity.first_order import (
     emulate,
     expansion,
     exponent,
-    remainder_bound,
     remainders,
 )
 from ibnn.lab.theory_checks.expressivity.regions import Plane, bend, connected, look
 from ibnn.lab.theory_checks.expressivity.universal import (
     close_up,
     compose,
-    crowd,
     example,
     fit,
-    inverse_softplus,
-    left_inverse,
     output,
     random_units,
 )
@@ -43,6 +39,29 @@ SIGMAS = sorted(oracle.SIGMAS)
 y_rows = arrays.arrays(np.float64, (UNITS,), elements=st.floats(-2, 2, width=32))
 # what float64 promises of a solve, twice
 EXACT = 2e-10
+
+
+def left_inverse(z, lam, sigma="tanh"):
+    """L(z) = z + lam B(z): the y that z is a solution for."""
+    return ibnn.residual(z, torch.zeros_like(z), lam, sigma=sigma)
+
+
+def inverse_softplus(v):
+    return v + torch.log(-torch.expm1(-v))
+
+
+def remainder_bound(z, layer, lam):
+    """lam^2 p mu |B(z)| of each row, a bound on |z - expansion| in l_2."""
+    bias = ibnn.residual(z, torch.zeros_like(z), 1.0, **layer.arguments) - z
+    return lam**2 / layer.threshold * layer.rows(bias).norm(dim=1)
+
+
+def crowd(standard, lam, idle, far=1e3):
+    """The standard units among 2 * idle units that ignore x and sit at +far and -far: half of the
+    crowd pulls up and half down, so the D units feel each other with weight 1 / (D + 2 idle)."""
+    weight = torch.cat([standard.weight, standard.weight.new_zeros(2 * idle, 2)])
+    ends = standard.bias.new_tensor([far, -far]).repeat_interleave(idle)
+    return HiddenLayer(weight, torch.cat([standard.bias, ends]), lam, phi=standard.phi)
 
 
 def layer_of(sigma="tanh", lam=-0.3, seed=0, inputs=4, units=6):
@@ -112,7 +131,8 @@ def test_standard_neurons_compute_the_expansion(sigma, shared):
     wanted = expansion(layer.y, layer.lam, layer.slope, sigma=layer.sigma)
     torch.testing.assert_close(network(layer.x), wanted, rtol=0, atol=1e-13)
     units = layer.units
-    assert network.neurons == (units * (units + 3) // 2 if shared else units * (units + 2))
+    neurons = sum(m.out_features for m in network.modules() if isinstance(m, torch.nn.Linear))
+    assert neurons == (units * (units + 3) // 2 if shared else units * (units + 2))
 
 
 def test_standard_neurons_emulate_a_dense_coupling_too():

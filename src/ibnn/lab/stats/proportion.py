@@ -32,18 +32,9 @@ def tail(hits: int, count: int, chance: float) -> float:
     >>> tail(2, 2, 0.5)
     0.25
     """
-    if hits <= 0:
-        return 1.0
-    log_p, log_q = math.log(chance), math.log1p(-chance)
-    terms = (
-        math.lgamma(count + 1)
-        - math.lgamma(k + 1)
-        - math.lgamma(count - k + 1)
-        + k * log_p
-        + (count - k) * log_q
-        for k in range(hits, count + 1)
-    )
-    return min(1.0, math.fsum(map(math.exp, terms)))
+    from scipy.stats import binom
+
+    return float(binom.sf(hits - 1, count, chance))
 
 
 def weaker(attack: Tensor, other: Tensor) -> float:

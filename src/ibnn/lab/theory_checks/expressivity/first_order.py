@@ -40,13 +40,6 @@ def expansion(
     return y - ibnn.residual(y, y, lam, slope, coupling=coupling, sigma=sigma)
 
 
-def remainder_bound(z: Tensor, layer: LayerState, lam: float) -> Tensor:
-    """lam^2 p mu |B(z)| of each row, a bound on |z - expansion| in l_2."""
-    zero = torch.zeros_like(z)
-    bias = ibnn.residual(z, zero, 1.0, **layer.arguments) - z
-    return lam**2 / layer.threshold * layer.rows(bias).norm(dim=1)
-
-
 def remainders(layer: LayerState, lams: Sequence[float]) -> Tensor:
     """Root mean square, over rows and units, of F - (y - lam B(y)) for each lam."""
     found = []
@@ -101,12 +94,6 @@ class StandardNeurons(nn.Module):
         if shared_pairs:
             add[speaker, column] -= strength
         self.add = _neuron(add, None)
-
-    @property
-    def neurons(self) -> int:
-        """How many there are."""
-        layers = (self.units, self.pairs, self.add)
-        return sum(layer.out_features for layer in layers)
 
     def forward(self, x: Tensor) -> Tensor:
         pairs = self.sigma.value(self.pairs(x))

@@ -1,9 +1,8 @@
-"""Universal approximation: the left inverse of F, and three ways to build an approximation.
+"""Universal approximation: two ways to build an approximation.
 
 The paper's: an implicit layer, then standard neurons that undo it (H = L o phi^-1) and approximate
-on its image. Two shorter ones, with a single hidden layer of implicit neurons: seen from close up
-sigma is linear, so F is an invertible matrix that M can undo (`close_up`); and among many units
-that do nothing the bias of the others vanishes (`crowd`).
+on its image. A shorter one, with a single hidden layer of implicit neurons: seen from close up
+sigma is linear, so F is an invertible matrix that M can undo (`close_up`).
 """
 
 from __future__ import annotations
@@ -15,22 +14,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-import ibnn
 from ibnn.lab.theory_checks.one_hidden import HiddenLayer
 
 Function = Callable[[Tensor], Tensor]
-
-
-def left_inverse(
-    z: Tensor, lam: float, slope: float = 10.0, sigma: str | ibnn.Sigma = "tanh"
-) -> Tensor:
-    """L(z) = z + lam B(z): the y that z is a solution for, so L(F(y)) = y for every lam.
-
-    >>> y = torch.tensor([0.3, -0.2, 0.1], dtype=torch.float64)
-    >>> left_inverse(ibnn.implicit_bias(y, -0.5), -0.5)
-    tensor([ 0.3000, -0.2000,  0.1000], dtype=torch.float64)
-    """
-    return ibnn.residual(z, torch.zeros_like(z), lam, slope, sigma=sigma)
 
 
 def close_up(
@@ -50,20 +36,6 @@ def close_up(
 
     weight, bias = undo(scale * standard.weight), undo(scale * standard.bias.unsqueeze(1))
     return HiddenLayer(weight, bias.squeeze(1), lam, slope, standard.phi)
-
-
-def crowd(
-    standard: HiddenLayer, lam: float, idle: int, slope: float = 10.0, far: float = 1e3
-) -> HiddenLayer:
-    """The standard units among 2 * idle units that ignore x and sit at +far and -far.
-
-    Half of the crowd pulls up and half down, so what the D units feel is only each other, of weight
-    D / (D + 2 idle): |z - y| <= |lam| D / (D + 2 idle) for any phi and any lam. The idle units come
-    last and get no output weight.
-    """
-    weight = torch.cat([standard.weight, standard.weight.new_zeros(2 * idle, 2)])
-    ends = standard.bias.new_tensor([far, -far]).repeat_interleave(idle)
-    return HiddenLayer(weight, torch.cat([standard.bias, ends]), lam, slope, standard.phi)
 
 
 def random_units(
@@ -123,15 +95,6 @@ def compose(
     image = first(x)
     after = random_units(image.shape[1], second, generator, dtype=image.dtype)
     return Composed(first, after, image)
-
-
-def inverse_softplus(v: Tensor) -> Tensor:
-    """phi^-1 for phi = softplus.
-
-    >>> inverse_softplus(torch.nn.functional.softplus(torch.tensor([-2.0, 3.0]))).round(decimals=3)
-    tensor([-2.,  3.])
-    """
-    return v + torch.log(-torch.expm1(-v))
 
 
 def example(x: Tensor) -> Tensor:

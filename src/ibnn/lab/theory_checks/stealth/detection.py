@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
 TOLERANCE = 0.01  # of the gain: what the owner does not call a change
@@ -24,9 +23,7 @@ def undetected_probability(changes: Tensor, examples: int, tolerance: float) -> 
     if not 1 <= examples <= pool:
         raise ValueError(f"examples is {examples}, expected 1 to {pool}, the size of the pool")
     harmless = pool - int((changes.abs() > tolerance).sum())
-    if examples > harmless:
-        return 0.0
-    return float(torch.exp(_log_choose(harmless, examples) - _log_choose(pool, examples)))
+    return math.comb(harmless, examples) / math.comb(pool, examples)
 
 
 def expected_largest(changes: Tensor, examples: int) -> float:
@@ -36,19 +33,14 @@ def expected_largest(changes: Tensor, examples: int) -> float:
     >>> round(expected_largest(torch.tensor([1.0, 2.0, 3.0]), 2), 6)
     2.666667
     """
-    ordered = changes.abs().double().sort().values
-    rank = torch.arange(examples - 1, len(ordered), dtype=torch.float64)
+    ordered = changes.abs().double().sort().values.tolist()
+    total = math.comb(len(ordered), examples)
     # the one of this rank is the largest if the others come from below it
-    chance = torch.exp(_log_choose(rank, examples - 1) - _log_choose(len(ordered), examples))
-    return float(chance @ ordered[examples - 1 :])
+    chances = (math.comb(rank, examples - 1) / total for rank in range(len(ordered)))
+    return math.fsum(chance * value for chance, value in zip(chances, ordered, strict=True))
 
 
 def counts(pool: int) -> Sequence[int]:
     """Numbers of verification examples to look at, up to the whole pool."""
     steps = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000)
     return [*(n for n in steps if n < pool), pool]
-
-
-def _log_choose(n: Tensor | int, k: int) -> Tensor:
-    above = torch.as_tensor(n, dtype=torch.float64)
-    return torch.lgamma(above + 1) - math.lgamma(k + 1) - torch.lgamma(above - k + 1)
