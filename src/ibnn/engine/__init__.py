@@ -1,7 +1,8 @@
 """Fast sums and solves: one registry asks each engine whether it can serve, the fastest first.
 
-`native` is compiled C++ for the CPU, `portable` plain torch ops for any device. Where both decline
-a solve (a sigma or coupling of the user's own, say), the solver does it on sums over all pairs.
+`native` is compiled C++ for the CPU, `triton` kernels for GPUs, `portable` plain torch ops for any
+device. Where all decline a solve (a sigma or coupling of the user's own, say), the solver does it on
+sums over all pairs.
 IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 """
 
@@ -19,6 +20,7 @@ from ibnn.engine.base import (
 )
 from ibnn.engine.native import NativeEngine
 from ibnn.engine.portable import PortableEngine
+from ibnn.engine.triton import TritonEngine
 
 __all__ = [
     "AdjointSolutions",
@@ -36,6 +38,7 @@ __all__ = [
 # in the order they are asked
 _REGISTRY: Registry[Engine] = Registry("engine", Engine)
 _REGISTRY.register(NativeEngine())
+_REGISTRY.register(TritonEngine())
 _REGISTRY.register(PortableEngine())
 
 
