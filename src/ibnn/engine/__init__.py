@@ -1,8 +1,8 @@
 """Fast sums and solves: one registry asks each engine whether it can serve, the fastest first.
 
 `native` is compiled C++ for the CPU, `triton` kernels for GPUs, `portable` plain torch ops for any
-device. Where all decline a solve (a sigma or coupling of the user's own, say), the solver does it on
-sums over all pairs.
+device. Where all decline a solve (a sigma or coupling of the user's own, say), the solver does it
+on sums over all pairs.
 IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 """
 

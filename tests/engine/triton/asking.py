@@ -67,16 +67,15 @@ def solve(asked: Rows) -> Found:
     return Found(*(t.numpy() for t in found))
 
 
-def adjoint(
-    z: np.ndarray, g: np.ndarray, asked: Rows
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def adjoint(z: np.ndarray, g: np.ndarray, asked: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """v, its error and v . B(z), of z before the slope."""
     from ibnn.engine.triton import launch
 
     scaled = torch.from_numpy(scale(z, asked))
     strength = torch.from_numpy(asked.strength).float()
     found = launch.solve_adjoint(scaled, torch.from_numpy(g), strength, asked.sigma)
-    return tuple(t.numpy() for t in found)
+    v, error, dot = (t.numpy() for t in found)
+    return v, error, dot
 
 
 def scale(z: np.ndarray, asked: Rows) -> np.ndarray:

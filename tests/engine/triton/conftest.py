@@ -19,7 +19,7 @@ if importlib.util.find_spec("triton") is not None:
     import triton.language as tl
     from triton.runtime.interpreter import InterpretedFunction
 
-    import ibnn.engine.triton.launch
+    import ibnn.engine.triton.launch  # noqa: F401
 
     if before is None:
         del os.environ[VARIABLE]

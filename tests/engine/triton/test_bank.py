@@ -41,7 +41,7 @@ def test_the_bank_of_200_units():
 @pytest.mark.parametrize("units", [40, 256])
 @pytest.mark.parametrize("std", [0.03, 0.1, 0.3, 1.0])
 def test_normal_rows_are_right_to_1e_6(units, std):
-    lams = np.float32([-1, -0.2, -0.05, 0.03, 0.08, 0.095])
+    lams = np.array([-1, -0.2, -0.05, 0.03, 0.08, 0.095], dtype=np.float32)
     y = std * np.random.default_rng(units).standard_normal((len(lams), units))
     asked = asking.rows([f"lam {lam:.3f}" for lam in lams], y, lams, 10.0)
     expected = asking.exact(asked)

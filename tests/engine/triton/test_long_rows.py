@@ -51,7 +51,7 @@ def test_the_stored_answers(units):
 @pytest.mark.parametrize("std", [0.1, 0.3, 1.0])
 def test_rows_of_a_convolution(units, std):
     """z by its residual, which is an error of at most residual / (1 - c); v by J v - g."""
-    lams = np.float32([-0.2, 0.08])
+    lams = np.array([-0.2, 0.08], dtype=np.float32)
     y = std * np.random.default_rng(units).standard_normal((2, units))
     asked = asking.rows(["-0.2", "0.08"], y, lams, 10.0)
     found = asking.solve(asked)
@@ -65,7 +65,7 @@ def test_rows_of_a_convolution(units, std):
             block = slice(start, start + 500)
             true[block] = np.tanh(z[k][None, :] - z[k][block, None]).mean(1)
         residual = found.z[k] - asked.y[k] + lams[k] * true
-        assert np.abs(residual).max() <= 1e-6 * min(1, 1 - 10 * lams[k])  * max(1, np.abs(y).max())
+        assert np.abs(residual).max() <= 1e-6 * min(1, 1 - 10 * lams[k]) * max(1, np.abs(y).max())
         left = gap(z[k], v[k].astype(np.float64), g[k].astype(np.float64), asked.strength[k])
         assert left <= 1e-5
 

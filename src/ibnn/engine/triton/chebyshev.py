@@ -21,8 +21,8 @@ def reach(error, S: tl.constexpr):
     """The half range up to which tanh(half (x - t)) is interpolated on S nodes to this error.
 
     tanh has its poles at +-i pi/2, so the error is A rho^-S with log rho = asinh(pi / (2 half)).
-    A = 2.5 was measured: for errors of 1e-7 to 2e-6 and 32 to 1024 nodes the half range that follows
-    is right to 4 %.
+    A = 2.5 was measured: for errors of 1e-7 to 2e-6 and 32 to 1024 nodes the half range that
+    follows is right to 4 %.
     """
     growth = tl.exp((0.92 - tl.log(error)) / S)
     return 3.14159265 / (growth - 1.0 / growth)
@@ -61,7 +61,7 @@ def store_series(coefficients, f, going, table, S: tl.constexpr):
         values = tl.sum(basis[None, :, :] * f[:, None, :], 2)
         tl.store(coefficients + s[None, :], values, mask=going)
     else:
-        for m in range(0, S):
+        for m in range(S):
             value = tl.sum(tl.load(table + m * S + s[None, :]) * f, 1, keep_dims=True)
             tl.store(coefficients + m, value, mask=going)
     # every thread reads all of them next

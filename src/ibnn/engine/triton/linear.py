@@ -1,4 +1,4 @@
-"""Linear systems J v = g, J v = (1 - c d_s) v_s + c sum_r q_r s'(z_r - z_s) v_r, on points of a row.
+"""Linear systems J v = g on points of a row, J v = (1 - c d_s) v_s + c sum_r q_r s'(z_r - z_s) v_r.
 
 Conjugate gradients, one product with the kernel K of s' in each step. |g| is about 1, or 0: callers
 scale it, so that squares neither overflow nor vanish.

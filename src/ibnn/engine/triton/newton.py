@@ -23,9 +23,9 @@ def newton(
 ):  # fmt: skip
     """u, the largest residual, the steps, and which rows are solved.
 
-    A row is solved when z is right to `accuracy`: a residual r is an error of at most r / (1 - c d),
-    d the largest density. Where J is stiff, rounding of z alone leaves more than that, but J takes it
-    back: there the step to the solution tells how far it is.
+    A row is solved when z is right to `accuracy`: a residual r is an error of at most
+    r / (1 - c d), d the largest density. Where J is stiff, rounding of z alone leaves more than
+    that, but J takes it back: there the step to the solution tells how far it is.
     """
     u = tl.where(going, normal_start(target, q, c), 0.0)
     base = u
@@ -64,7 +64,7 @@ def newton(
         accepted = good | (along <= 0.5 * downhill)
         stalled = tl.where(good, 0, tl.where(accepted, stalled + 1, stalled))
         size = tl.minimum(size, worst)
-        trusted = wanted & trustworthy(residual, least, c, atol)
+        trusted = wanted & trustworthy(residual, reach, least, c, atol)
         solved = solved | (trusted & (size <= 2.0 * accuracy * least))
         # what is allowed is not what is aimed at
         patience = tl.where(size < 100.0 * accuracy, 3, 12)
@@ -104,8 +104,8 @@ def newton(
 
 @triton.jit
 def noise_of_sums(reach, densest, c, accuracy, SORTED: tl.constexpr):
-    """What rounding leaves of c G, with G at most 1, and at most the range of z."""
-    noise = 2.0 * EPS * tl.abs(c) * tl.minimum(2.0 * reach * rise(1.0, c), 1.0)
+    """What rounding leaves of c G."""
+    noise = 2.0 * EPS * largest_move(reach, c)
     if SORTED:
         # of running sums more, which is forgiven as long as it hardly shows in z
         most = 5.0 * accuracy * tl.sqrt(least_slope(densest, c))
@@ -114,9 +114,22 @@ def noise_of_sums(reach, densest, c, accuracy, SORTED: tl.constexpr):
 
 
 @triton.jit
-def trustworthy(residual, least, c, atol):
-    """Whether J^-1 cannot have made too much of rounding; for c < 0 it only makes it less."""
-    return (c < 0) | (residual <= 20.0 * atol * least)
+def largest_move(reach, c):
+    """A bound for |z - y| = |c G|: G is at most 1, and at most the range of z."""
+    return tl.abs(c) * tl.minimum(2.0 * reach * rise(1.0, c), 1.0)
+
+
+@triton.jit
+def trustworthy(residual, reach, least, c, atol):
+    """Whether J^-1 cannot have made too much of rounding; for c < 0 it only makes it less.
+
+    c, z - y and c G are rounded, and the residual cannot show it: together 2 roundings of z - y.
+    What is promised of z is 5 atol, and 5e-5 of its range.
+    """
+    move = largest_move(reach, c)
+    allowed = tl.minimum(5.0 * atol, 5e-5 * (move + reach))
+    shown = (residual <= 20.0 * atol * least) & (2.0 * EPS * move <= allowed * least)
+    return (c < 0) | shown
 
 
 @triton.jit

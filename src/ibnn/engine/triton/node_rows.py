@@ -13,7 +13,16 @@ from ibnn.engine.triton.chebyshev import node_weights, nodes_of, reach, series, 
 from ibnn.engine.triton.linear import precision, rise, smoothed_solution
 from ibnn.engine.triton.newton import least_slope, newton, noise_of_sums, trustworthy
 from ibnn.engine.triton.nonlinearity import TANH
-from ibnn.engine.triton.rows import EPS, LARGEST, NOT_FINITE, OPEN, SOLVED, accuracy_of, ends, numbered
+from ibnn.engine.triton.rows import (
+    EPS,
+    LARGEST,
+    NOT_FINITE,
+    OPEN,
+    SOLVED,
+    accuracy_of,
+    ends,
+    numbered,
+)
 from ibnn.engine.triton.sums import fields
 
 # Newton steps of all units after the guess
@@ -99,7 +108,8 @@ def _guess(
     target = half * nodes_of(table, S)
     every = going & (target == target)
     u, _, steps, _ = newton(
-        target, q, every, c, 0.5 * accuracy, atol, going, (exponentials, work, S), TANH, SORTED, True
+        target, q, every, c, 0.5 * accuracy, atol, going,
+        (exponentials, work, S), TANH, SORTED, True,
     )  # fmt: skip
     store_series(work, u, going, table, S)
     for start in range(0, D, BLOCK):
@@ -161,7 +171,7 @@ def _correct(
         least = least_slope(densest, c)
         noise = rounding + noise_of_sums(widest, densest, c, accuracy, SORTED)
         excess = tl.maximum(now - noise, 0.0)
-        trusted = going & trustworthy(now, least, c, atol)
+        trusted = going & trustworthy(now, widest, least, c, atol)
         solved = solved | (trusted & (excess <= 2.0 * accuracy * least))
         # again where it is too large, and the last step has helped
         again = going & (excess > 0.4 * accuracy * least) & (now < 0.5 * worst)

@@ -1,4 +1,4 @@
-"""What every kernel does with its rows: read them, find their range, tell which are to be solved."""
+"""What every kernel does with its rows: read them, find their range, tell which are open."""
 
 import triton
 import triton.language as tl

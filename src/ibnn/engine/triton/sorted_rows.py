@@ -73,7 +73,7 @@ def adjoint_sorted_rows(
     g_ptr += row * D
     v_ptr += row * D
     c = tl.load(strength_ptr + row, mask=there, other=0.0)
-    low, high, finite = ends(z_ptr, there, D, N)
+    _, _, finite = ends(z_ptr, there, D, N)
     least, largest, g_finite = ends(g_ptr, there, D, N)
     finite = finite & g_finite & (tl.abs(c) <= LARGEST)
     c = tl.where(there & finite, c, 0.0)

@@ -11,8 +11,8 @@ import triton.language as tl
 from ibnn.engine.triton.nonlinearity import value_and_slope
 
 # For x >= 0, 1 - tanh x = sum_j a_j exp(-b_j x) to 5e-8 and sech^2 x = sum_j d_j exp(-b_j x) to
-# 2e-6: a least-squares fit on [0, 12], with a penalty on the size of the weights, which multiply the
-# rounding of the sums. a_0 and d_0 are 1 minus the others, so that tanh 0 = 0 and sech 0 = 1.
+# 2e-6: a least-squares fit on [0, 12], with a penalty on the size of the weights, which multiply
+# the rounding of the sums. a_0 and d_0 are 1 minus the others, so that tanh 0 = 0 and sech 0 = 1.
 RATES = (2.0000033, 3.9938080, 6.3013693, 7.4448770, 8.9205282, 10.2578949, 11.0690963)
 VALUES = (0.0, -1.9703825, 3.2330502, -3.6573312, 2.1086806, -1.0089982, 0.2949305)
 SLOPES = (0.0, -7.8693024, 20.3718633, -27.2257823, 18.8057893, -10.3447971, 3.2621221)
@@ -100,7 +100,7 @@ def _sweeps(gaps, v, exponentials):
     even = above + below
     missing = odd
     slope = even - v
-    # as many as a number in memory says: a loop of known length would be written out twelve scans long
+    # as many as a number in memory says: a loop of known length would be written out, twelve scans
     for j in range(1, tl.load(exponentials + 3 * TERMS).to(tl.int32)):
         below, above = _running_sums(down, up, v, tl.load(exponentials + j))
         missing += tl.load(exponentials + TERMS + j) * ((above - below) - odd)
