@@ -53,8 +53,8 @@ def implicit_bias(
             steps) or "jfb" (Jacobian-free).
         start: where the solver starts, of y's shape (default: y itself). Given one, no engine is
             used; above the threshold it decides which solution is found.
-        engine: "native" or "portable" to demand one (see `ibnn.engines`); default: the fastest
-            that serves.
+        engine: "native", "triton" or "portable" to demand one (see `ibnn.engines`); default: the
+            fastest that serves.
         atol: absolute error allowed in z (default: a few roundings of the dtype).
         rtol: error allowed in z relative to |y| (default: likewise).
         max_steps: steps of the solver at most (default: its own). Fewer than Newton's own 60 are

@@ -7,6 +7,7 @@ is `SolveOptions.text`.
 
 import functools
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -123,18 +124,22 @@ def solve(
         left = converged & (lam != 0) & (y.shape[-1] > 1)
     if bool(left.any()):
         index = slice(None) if bool(left.all()) else left.nonzero().squeeze(-1)
-        p = slope[index, None]
-        equation = system(
-            y[index] * p, lam[index] * slope[index], slope[index], weight, units, options
-        )
+        target, part, p = y[index], lam[index], slope[index, None]
+        if engine is not None and weight is None and y.device.type != "mps":
+            # near the threshold it takes a double's digits, which an engine may have lacked
+            atol, rtol = _tolerances(options, y.dtype)
+            options = replace(options, atol=atol, rtol=rtol)
+            target, part, p = target.double(), part.double(), p.double()
+        part = part * p.squeeze(-1)
+        equation = system(target * p, part, p.squeeze(-1), weight, units, options)
         begin = z[index] * p if start is None else start[index] * p
         found = solver.find(
             equation, torch.where(begin.isfinite(), begin, equation.y), options.steps_allowed
         )
-        z[index] = found.z / p
+        z[index] = (found.z / p).to(z.dtype)
         converged[index] = found.excess <= 1
         steps[index] += found.steps
-        residual[index] = found.residual / slope[index]
+        residual[index] = (found.residual / p.squeeze(-1)).to(residual.dtype)
     watcher = options.watcher
     if watcher is not None:
         watcher.last_solve = solution.LastSolve(converged, residual, steps)

@@ -43,13 +43,13 @@ class TritonEngine(Engine):
         if case.dtype != torch.float32:
             return f"it has no {case.dtype}"
         units = _count(case.units)
+        if units > SHORT and case.sigma.name != "tanh":
+            return f"it has rows of more than {SHORT} units for tanh only"
         if case.operation == "pair_sum":
             if not 0 <= case.order <= 3:
                 return f"it has sums of order 0 to 3, not {case.order}"
             if units > LONGEST_PAIRS:
                 return f"it sums the pairs of rows of up to {LONGEST_PAIRS} units, not {units}"
-        elif units > SHORT and case.sigma.name != "tanh":
-            return f"it has rows of more than {SHORT} units for tanh only"
         if case.device == "cpu":
             if not _interpreted():
                 return "it is for GPUs (with TRITON_INTERPRET=1 the CPU runs it, slowly)"

@@ -18,14 +18,15 @@ EVALUATIONS = tl.constexpr(100)
 
 @triton.jit
 def newton(
-    target, q, live, c, accuracy, atol, going, running,
+    target, own, q, live, c, accuracy, atol, going, running,
     SIGMA: tl.constexpr, SORTED: tl.constexpr, NODES: tl.constexpr,
 ):  # fmt: skip
     """u, the largest residual, the steps, and which rows are solved.
 
     A row is solved when z is right to `accuracy`: a residual r is an error of at most
     r / (1 - c d), d the largest density. Where J is stiff, rounding of z alone leaves more than
-    that, but J takes it back: there the step to the solution tells how far it is.
+    that, but J takes it back: there the step to the solution tells how far it is. `own` is the size
+    of a unit, to which its digits are promised; target is relative to some middle of the row.
     """
     u = tl.where(going, normal_start(target, q, c), 0.0)
     base = u
@@ -34,7 +35,7 @@ def newton(
     length = tl.full(c.shape, 1.0, tl.float32)
     # minus the slope of the energy along the step, at its start
     downhill = tl.zeros_like(c)
-    rounding = 2.0 * EPS * tl.abs(target)
+    rounding = 2.0 * EPS * tl.minimum(tl.abs(target), own)
     reach = tl.max(tl.abs(target), 1, keep_dims=True)
     size = tl.full(c.shape, float("inf"), tl.float32)
     residual = size
@@ -64,7 +65,10 @@ def newton(
         accepted = good | (along <= 0.5 * downhill)
         stalled = tl.where(good, 0, tl.where(accepted, stalled + 1, stalled))
         size = tl.minimum(size, worst)
-        trusted = wanted & trustworthy(residual, reach, least, c, atol)
+        # neighbors near each other but far from the middle are where rounding has put them
+        blur = EPS * tl.abs(c) * (density - q) * tl.abs(target) - 1e-5 * own
+        sharp = tl.max(tl.where(live, blur, 0.0), 1, keep_dims=True) <= 5.0 * atol
+        trusted = wanted & sharp & trustworthy(residual, reach, least, c, atol)
         solved = solved | (trusted & (size <= 2.0 * accuracy * least))
         # what is allowed is not what is aimed at
         patience = tl.where(size < 100.0 * accuracy, 3, 12)

@@ -108,7 +108,7 @@ def _guess(
     target = half * nodes_of(table, S)
     every = going & (target == target)
     u, _, steps, _ = newton(
-        target, q, every, c, 0.5 * accuracy, atol, going,
+        target, tl.abs(target), q, every, c, 0.5 * accuracy, atol, going,
         (exponentials, work, S), TANH, SORTED, True,
     )  # fmt: skip
     store_series(work, u, going, table, S)

@@ -33,7 +33,7 @@ def solve_short_rows(
     going = (c != 0) & (c < 1.0) & (half > 0) & fits
     q = tl.where(live, 1.0 / D, 0.0)
     u, residual, steps, solved = newton(
-        target, q, live, c, accuracy_of(half, atol, resolution), atol, going, None,
+        target, tl.abs(y * p), q, live, c, accuracy_of(half, atol, resolution), atol, going, None,
         SIGMA, False, False,
     )  # fmt: skip
     # nothing to solve

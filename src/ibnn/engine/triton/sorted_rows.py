@@ -42,7 +42,7 @@ def solve_sorted_rows(
     q = tl.where(live, 1.0 / D, 0.0)
     accuracy = accuracy_of(half, atol, resolution)
     u, residual, steps, solved = newton(
-        target, q, live, c, accuracy, atol, going,
+        target, tl.abs(y * p), q, live, c, accuracy, atol, going,
         (exponentials, z_ptr, D), TANH, True, False,
     )  # fmt: skip
     # nothing to solve
