@@ -16,5 +16,6 @@ OWN: dict[str, tuple[str, str]] = {
     "controls-tuned": ("controls.tuned:ControlsTuned", "the same with tuned learning rates"),
     "pareto": ("pareto.experiment:Pareto", "robust against clean accuracy, many neurons"),
     "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
+    "architectures": ("architectures.experiment:Architectures", "in ResNet-20, ViT and GPT"),
     "capacity": ("capacity.experiment:Capacity", "what three hidden neurons can represent"),
 }

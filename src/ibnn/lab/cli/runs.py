@@ -68,8 +68,8 @@ def show(
     if folder.status() == "finished":
         result = folder.result()
         typer.echo(
-            f"\nbest {100 * result.best_accuracy:.1f} % in epoch {result.best_epoch}, last "
-            f"{100 * result.accuracy:.1f} %, {result.parameters:,} parameters"
+            f"\nbest {result.best} in epoch {result.best_epoch}, last {result.last}, "
+            f"{result.parameters:,} parameters"
         )
     elif folder.error():
         typer.echo(f"\n{folder.error()}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -184,11 +183,10 @@ def _train(
         result = train_run(
             config, root, dataset=dataset, device=place, on_epoch=tell, listeners=listeners
         )
-    best, last = f"{100 * result.best_accuracy:.1f} %", f"{100 * result.accuracy:.1f} %"
-    if result.best_bits_per_character is not None:
-        best = f"{result.best_bits_per_character:.3f} bits per character"
-        last = f"{result.loss / math.log(2):.3f}"
-    say(f"best {best} in epoch {result.best_epoch}, last {last}, {result.parameters:,} parameters")
+    say(
+        f"best {result.best} in epoch {result.best_epoch}, last {result.last}, "
+        f"{result.parameters:,} parameters"
+    )
 
 
 def _numbers(text: str) -> float | list[float]:

@@ -14,7 +14,7 @@ from ibnn.lab.data.dataset_defaults import Defaults, from_shape
 from ibnn.lab.data.download import alone
 from ibnn.lab.data.errors import DataError
 from ibnn.lab.data.formats.npz import NpzSource
-from ibnn.lab.data.formats.text import TextSource
+from ibnn.lab.data.formats.text import LENGTH, TextSource
 from ibnn.lab.data.known import (
     cifar10,
     digits,
@@ -214,7 +214,8 @@ def _source(name_or_path: str | os.PathLike[str]) -> Source:
     if path.suffix == ".npz":
         return NpzSource(path.stem, "a user's own data", str(path.absolute()))
     if path.suffix == ".txt":
-        return TextSource(path.stem, "a user's own text", file=str(path.absolute()))
+        usual = Defaults(image_shape=(LENGTH,), text=True)
+        return TextSource(path.stem, "a user's own text", file=str(path.absolute()), defaults=usual)
     near = difflib.get_close_matches(text, SOURCES, n=1)
     hint = f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(SOURCES)}"
     raise DataError(f"unknown dataset {text!r}{hint} (or the path of an .npz or .txt file)")

@@ -42,6 +42,7 @@ class Defaults:
         cpu: how much of it preset `cpu` uses.
         group: `ibnn run all` uses one dataset of each group, the first that is here.
         expensive: `ibnn run all --preset cpu` runs only its cheaper experiments.
+        text: whether it is text, for language models.
         stands_in: a sentence for reports, where it takes the place of another dataset.
     """
 
@@ -56,6 +57,7 @@ class Defaults:
     group: str | None = None
     expensive: bool = False
     stands_in: str = ""
+    text: bool = False
 
 
 # The published networks: UCN(1,3) for gray images, UCN(2,3) for the smaller of the color ones.

@@ -32,7 +32,12 @@ def jobs(
     for name in names():
         experiment = get(name)
         if not isinstance(experiment, ImageExperiment):
-            chosen.append(Job(experiment, replace(settings, dataset=None, lam=None)))
+            job = Job(experiment, replace(settings, dataset=None, lam=None))
+            reason = _reason(job, data_root)
+            if reason is None:
+                chosen.append(job)
+            else:
+                left_out.append(f"{name}: {reason}")
             continue
         lam = settings.lam if experiment.takes_lam else None
         for dataset in datasets:
@@ -42,6 +47,15 @@ def jobs(
             else:
                 chosen.append(Job(experiment, replace(settings, dataset=dataset, lam=lam)))
     return chosen, left_out
+
+
+def _reason(job: Job, data_root: str | os.PathLike[str] | None) -> str | None:
+    """Why an experiment with a dataset of its own is left out; None if it is not."""
+    dataset, present = job.experiment.dataset(job.settings), data.status(data_root)
+    if any(entry.name == dataset and not entry.present for entry in present):
+        return f"{dataset} is not here"
+    small = job.settings.preset == "cpu" and not job.experiment.cheap
+    return "too long for preset cpu" if small and data.defaults(dataset).expensive else None
 
 
 def _present(

@@ -72,8 +72,7 @@ class Display(Bars):
         self._end(config)
         best = ""
         if event.result is not None:
-            accuracy, epoch = event.result.best_accuracy, event.result.best_epoch
-            best = f": best {100 * accuracy:.1f} % in epoch {epoch}"
+            best = f": best {event.result.best} in epoch {event.result.best_epoch}"
         self.say(f"[{self._ended}/{self._total}] {config.title()}{best}{self._left()}")
 
     def _failed(self, event: Event, config: RunConfig) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,23 @@ class Result:
     environment: dict[str, Any]  # `threads_used`, `devices_used`: several if it was resumed so
     version: int = 1
     best_bits_per_character: float | None = None  # of text
+
+    @property
+    def best(self) -> str:
+        """The measure of the best epoch, for people."""
+        bits = self.best_bits_per_character
+        return (
+            f"{100 * self.best_accuracy:.1f} %"
+            if bits is None
+            else f"{bits:.3f} bits per character"
+        )
+
+    @property
+    def last(self) -> str:
+        """The measure after the last epoch, for people."""
+        if self.best_bits_per_character is None:
+            return f"{100 * self.accuracy:.1f} %"
+        return f"{self.loss / math.log(2):.3f}"
 
 
 def summarize(

@@ -9,5 +9,5 @@ SOURCE = TextSource(
     "kjv",
     "4.3 million characters of the King James Bible, one plain text file",
     file="kjv.txt",
-    defaults=Defaults(image_shape=(LENGTH,)),
+    defaults=Defaults(image_shape=(LENGTH,), text=True),
 )

@@ -62,5 +62,5 @@ class SumsSource(Source):
 SOURCE = SumsSource(
     "sums",
     "sums of two numbers in words, as text, made on the fly",
-    defaults=Defaults(image_shape=(LENGTH,)),
+    defaults=Defaults(image_shape=(LENGTH,), text=True),
 )

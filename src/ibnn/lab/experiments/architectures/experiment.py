@@ -1,0 +1,138 @@
+"""The experiment `architectures`: the neuron and its controls in ResNet-20, a ViT and a GPT."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from ibnn.lab import data
+from ibnn.lab.experiments.architectures import claims, figures
+from ibnn.lab.experiments.architectures.amounts import AMOUNTS, IMAGES, TEXT, arms, base
+from ibnn.lab.experiments.architectures.cost import step_cost, threads
+from ibnn.lab.experiments.architectures.record import COST, SECONDS, Record, by_network
+from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Run, Settings
+from ibnn.lab.experiments.protocol import protocol
+from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
+from ibnn.lab.training import Result, RunConfig, with_checksum
+
+SEEDS = 5
+
+
+class Architectures(Experiment):
+    """Networks with equal seeds: same first weights, order of examples, augmentation, schedule."""
+
+    name = "architectures"
+    title = "The neuron in ResNet-20, ViT and GPT"
+    datasets = ("cifar10", "kjv", "digits", "sums", "*")
+    smoke_dataset = "digits"
+    presets: ClassVar = {
+        name: Preset(seeds=2 if name == "smoke" else SEEDS, epochs=2 if name == "smoke" else 100)
+        for name in AMOUNTS
+    }
+
+    def networks(self, settings: Settings) -> tuple[str, ...]:
+        """Those the dataset is for: a ResNet and a ViT for images, a GPT for text."""
+        defaults = data.defaults(self.dataset(settings))
+        if defaults.text:
+            return TEXT
+        if defaults.image_shape is None or len(defaults.image_shape) == 3:
+            return IMAGES
+        raise ExperimentError(
+            f"dataset of {self.name} is {self.dataset(settings)!r}, expected images or text"
+        )
+
+    def check(self, settings: Settings) -> None:
+        super().check(settings)
+        self.networks(settings)
+
+    def preset(self, settings: Settings) -> Preset:
+        """The longest training of this dataset's networks; what is less than the recipes."""
+        chosen = super().preset(settings)
+        bases = [self._base(settings, name) for name in self.networks(settings)]
+        reduced = [_reduced(config) for config in bases if settings.preset != "paper"]
+        epochs = max(config.epochs for config in bases)
+        return Preset(seeds=chosen.seeds, epochs=epochs, reduced=tuple(reduced))
+
+    def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        return [config for _, config in self._compared(settings)]
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        """What a training step costs."""
+        seconds, cost = step_cost(run.network(), run.config, run.examples())
+        return {SECONDS: seconds, COST: cost, "threads": threads()}
+
+    def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
+        by_name = {run.config.identity(): run for run in runs}
+        records = [
+            Record.of(arm, by_name[config.identity()])
+            for arm, config in self._compared(settings)
+            if config.identity() in by_name
+        ]
+        found = by_network(records)
+        used = runs[0].measured["threads"]
+        note = f"{self.dataset(settings)}; number of networks in brackets; medians over seeds"
+        return Findings(
+            headline=claims.headline(found),
+            pictures=[Picture(self.name, figures.draw(found, note), CAPTION)],
+            claims=claims.claims(found),
+            rows=[record.row() for record in records],
+            tables=[
+                made(group) for group in found.values() for made in (claims.table, claims.lam_table)
+            ],
+            notes=[*NOTES, f"Steps were timed with {used} thread{'s' * (used > 1)}."],
+            rule=RULE,
+            settings=[line for name in found for line in _lines(name, runs)],
+        )
+
+    def _base(self, settings: Settings, network: str) -> RunConfig:
+        return base(network, self.dataset(settings), settings.preset, settings.epochs)
+
+    def _compared(self, settings: Settings) -> list[tuple[str, RunConfig]]:
+        """Seed by seed: whatever has finished is paired."""
+        standard = {name: self._base(settings, name) for name in self.networks(settings)}
+        return [
+            (arm, with_checksum(config))
+            for seed in range(self.preset_seeds(settings))
+            for one in standard.values()
+            for arm, config in arms(one.replace(seed=seed)).items()
+        ]
+
+    def preset_seeds(self, settings: Settings) -> int:
+        """How many pairs are trained."""
+        return settings.seeds or self.presets[settings.preset].seeds
+
+
+def _reduced(config: RunConfig) -> str:
+    sizes = f"{config.n_train:,} training and {config.n_test:,} test examples"
+    return f"{claims.NAMES[config.network]}: the first {sizes}, {config.epochs} epochs."
+
+
+def _lines(network: str, runs: Sequence[Run]) -> list[tuple[str, str]]:
+    """How one architecture was trained, each line under its name."""
+    own = [run for run in runs if run.config.network == network]
+    return [(f"{claims.NAMES[network]}: {name}", text) for name, text in protocol(own)]
+
+
+CAPTION = (
+    "Left: the measure after every epoch, the median of each arm. Middle: each arm minus the "
+    "standard network of equal seed in the best epoch, mean and 95 % interval, not corrected; to "
+    "the right is better. Right: lam of every layer after training, networks as dots, medians as "
+    "lines."
+)
+NOTES = (
+    "The paper has no such networks: the questions and the settings are ours. lam is learnt from 0 "
+    "together with the weights, without a warm-up of standard neurons.",
+    "In the ViT and the GPT the neuron is in the hidden layer of each feed-forward block; the "
+    "units of one token are one row. instance-norm there normalizes the units of a token.",
+    "The best epoch is chosen on the test split, for every arm alike. For text a difference is in "
+    "bits per character saved: positive is better, as for accuracy.",
+    "A step's cost is a ratio of processor times: each trained network takes turns with a standard "
+    "one of the usual width on one batch, and the least of several steps counts. Seconds of whole "
+    "trainings depend on what else the machine did.",
+)
+RULE = (
+    "The rule was written before the runs: docs/verdict-plan.md. Differences are of equal seeds; "
+    f"yes and no need at least {FEWEST_PAIRS} pairs and p below 0.05 (Student's paired t; Holm's "
+    "correction over both controls); equivalent is an interval within 0.3 points or 0.01 bits per "
+    "character, and counts as no. Architectures are not corrected for each other."
+)
