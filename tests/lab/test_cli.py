@@ -166,7 +166,7 @@ def test_a_failed_run_is_named_at_the_end_and_the_report_still_made(call, monkey
 
     def poisoned(self, loss, *rest):
         usual(self, loss, *rest)
-        self._learnt["head.bias"].data[self.lam == -1] = float("nan")
+        self.learnt["head.bias"].data[self.lam == -1] = float("nan")
 
     monkeypatch.setattr(Ensemble, "step", poisoned)
     code, out, err = call(f"{SMOKE} --out results")

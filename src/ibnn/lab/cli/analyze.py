@@ -7,33 +7,20 @@ from typing import Annotated
 
 import typer
 
-from ibnn.lab.cli.choices import prepare_folder
+from ibnn.lab.cli.choices import Checkpoint, Data, prepare_folder
 from ibnn.lab.cli.convert import converted
 from ibnn.lab.cli.errors import Debug, RunsFailedError, StoppedError
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "analyze",
-        epilog="Example: ibnn analyze results/runs/6ca99e943534 --lam -0.1 --out analysis",
-        short_help="Measure the paper's theory on a trained network.",
-    )(analyze)
-
-
 def analyze(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="A run's folder, or a file from `ibnn convert`.")
-    ],
+    checkpoint: Checkpoint,
     lam: Annotated[
         float | None, typer.Option(help="Convert a standard network to this lam first.")
     ] = None,
     dataset: Annotated[
         str | None, typer.Option(help="Instead of the run's own; see `ibnn data list`.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
-    ] = None,
+    data: Data = None,
     sections: Annotated[
         str | None, typer.Option(help="Only these, with commas: solutions,jacobians.")
     ] = None,

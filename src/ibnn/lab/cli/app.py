@@ -32,16 +32,51 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": sorted(HELP)},
 )
-run.add_to(app)
-train.add_to(app)
-attack.add_to(app)
-convert.add_to(app)
-analyze.add_to(app)
-data.add_to(app)
-runs.add_to(app)
-report.add_to(app)
-bench.add_to(app)
-playground.add_to(app)
+# each command with its line in the list of all, and an example for its own help
+for _command, _line, _example in (
+    (
+        run.run,
+        "Run an experiment of the paper and write its report.",
+        "run capacity --preset smoke --out results",
+    ),
+    (
+        train.train,
+        "Train one network on one dataset.",
+        "train --dataset fashion-mnist --layers 1 --channels 3 --neuron implicit --epochs 3",
+    ),
+    (
+        attack.attack,
+        "Attack a trained network and check the result.",
+        "attack results/runs/6ca99e943534 --eps 0.1 --images 200",
+    ),
+    (
+        convert.convert,
+        "Make a trained standard network implicit, without training.",
+        "convert results/runs/6ca99e943534 --lam -0.1 --out converted.safetensors",
+    ),
+    (
+        analyze.analyze,
+        "Measure the paper's theory on a trained network.",
+        "analyze results/runs/6ca99e943534 --lam -0.1 --out analysis",
+    ),
+    (
+        report.report,
+        "Make reports again from stored runs, without training.",
+        "report results",
+    ),
+    (
+        bench.bench,
+        "Measure what the implicit bias costs on this machine.",
+        "bench --quick --only layers --out bench",
+    ),
+    (playground.playground, "Train both networks side by side in the browser.", "playground"),
+):
+    app.command(short_help=_line, epilog=f"Example: ibnn {_example}")(_command)
+for _group, _line, _example in (
+    (data.group, "List, fetch and check datasets.", "data get fashion-mnist"),
+    (runs.group, "List, show and remove runs.", "runs list --out results"),
+):
+    app.add_typer(_group, help=_line, epilog=f"Example: ibnn {_example}")
 
 
 def _version(wanted: bool) -> None:

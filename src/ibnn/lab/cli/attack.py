@@ -7,23 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Device, prepare_folder
+from ibnn.lab.cli.choices import Checkpoint, Data, Device, prepare_folder
 from ibnn.lab.cli.errors import Debug, stoppable
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "attack",
-        epilog="Example: ibnn attack results/runs/6ca99e943534 --eps 0.1 --images 200",
-        short_help="Attack a trained network and check the result.",
-    )(attack)
-
-
 def attack(
-    checkpoint: Annotated[
-        Path, typer.Argument(help="A run's folder, or a file from `ibnn convert`.")
-    ],
+    checkpoint: Checkpoint,
     eps: Annotated[float, typer.Option(help="Radius of the ball around each image.")],
     norm: Annotated[str, typer.Option(help="Of the ball: linf or l2.")] = "linf",
     attacks: Annotated[
@@ -34,9 +23,7 @@ def attack(
     checks: Annotated[bool, typer.Option("--checks/--no-checks")] = True,
     seed: Annotated[int, typer.Option(min=0, help="Of random starts.")] = 0,
     batch_size: Annotated[int, typer.Option(min=1)] = 250,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
-    ] = None,
+    data: Data = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of results (default: beside the network).")
     ] = None,

@@ -10,15 +10,6 @@ import typer
 from ibnn.lab.cli.errors import Debug, stoppable
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "bench",
-        epilog="Example: ibnn bench --quick --only layers --out bench",
-        short_help="Measure what the implicit bias costs on this machine.",
-    )(bench)
-
-
 def bench(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer conditions and repetitions.")

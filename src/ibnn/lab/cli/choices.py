@@ -10,6 +10,16 @@ from typing import Annotated, Any
 
 import typer
 
+Checkpoint = Annotated[Path, typer.Argument(help="A run's folder, or a file from `ibnn convert`.")]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Folder of datasets (default: $IBNN_DATA or a cache).")
+]
+Config = Annotated[
+    Path | None, typer.Option(help="TOML file with any of these; options here come first.")
+]
+OtherDevice = Annotated[
+    str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
+]
 Device = Annotated[
     str, typer.Option(help="auto, cpu, cuda, cuda:1, mps, ...; not part of a run's identity.")
 ]

@@ -7,21 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import prepare_folder
+from ibnn.lab.cli.choices import Data, prepare_folder
 from ibnn.lab.cli.errors import Debug
 
 if TYPE_CHECKING:
     from ibnn.lab.training import OpenedNetwork
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "convert",
-        epilog="Example: ibnn convert results/runs/6ca99e943534 --lam -0.1 "
-        "--out converted.safetensors",
-        short_help="Make a trained standard network implicit, without training.",
-    )(convert)
 
 
 def convert(
@@ -39,9 +29,7 @@ def convert(
     recalibrate: Annotated[
         int, typer.Option(help="Training images to compute batch norms anew on; 0 leaves them.")
     ] = 0,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
-    ] = None,
+    data: Data = None,
     debug: Debug = False,
 ) -> None:
     """Make a trained standard network implicit (same weights, no training), or the reverse.

@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from ibnn.lab.cli.choices import Data
 from ibnn.lab.cli.errors import Debug, stoppable
 
-Data = Annotated[
-    Path | None, typer.Option("--data", help="Folder of datasets (default: $IBNN_DATA or a cache).")
-]
-
-_group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(name="data", no_args_is_help=True, rich_markup_mode=None)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the group."""
-    app.add_typer(
-        _group,
-        name="data",
-        help="List, fetch and check datasets.",
-        epilog="Example: ibnn data get fashion-mnist",
-    )
-
-
-@_group.command("list", epilog="Example: ibnn data list --data datasets")
+@group.command("list", epilog="Example: ibnn data list --data datasets")
 def list_all(data: Data = None, debug: Debug = False) -> None:
     """List the datasets, where they are, or how to get them."""
     from ibnn.lab import data as datasets
@@ -37,7 +23,7 @@ def list_all(data: Data = None, debug: Debug = False) -> None:
         typer.echo(f"{entry.name:14} {size:>10}  {entry.about}\n{'':26} {state}")
 
 
-@_group.command("get", epilog="Example: ibnn data get fashion-mnist mnist")
+@group.command("get", epilog="Example: ibnn data get fashion-mnist mnist")
 def get(
     names: Annotated[list[str], typer.Argument(help="Names from `ibnn data list`.")],
     data: Data = None,
@@ -52,7 +38,7 @@ def get(
         typer.echo(f"{name}: there")
 
 
-@_group.command("check", epilog="Example: ibnn data check fashion-mnist")
+@group.command("check", epilog="Example: ibnn data check fashion-mnist")
 def check(
     names: Annotated[list[str], typer.Argument(help="Names, or paths of .npz files.")],
     data: Data = None,

@@ -10,15 +10,6 @@ import typer
 from ibnn.lab.cli.errors import Debug
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "playground",
-        epilog="Example: ibnn playground",
-        short_help="Train both networks side by side in the browser.",
-    )(playground)
-
-
 def playground(
     link: Annotated[
         str, typer.Argument(help="A link copied from the page: opens with its settings.")

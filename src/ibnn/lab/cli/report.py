@@ -10,15 +10,6 @@ import typer
 from ibnn.lab.cli.errors import Debug
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "report",
-        epilog="Example: ibnn report results",
-        short_help="Make reports again from stored runs, without training.",
-    )(report)
-
-
 def report(
     folder: Annotated[
         Path, typer.Argument(help="A report's folder, or the --out folder: all reports in it.")

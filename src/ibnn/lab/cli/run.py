@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Log, prepare_folder, read_settings, typed
+from ibnn.lab.cli.choices import (
+    Config,
+    Data,
+    Log,
+    OtherDevice,
+    prepare_folder,
+    read_settings,
+    typed,
+)
 from ibnn.lab.cli.errors import Debug, RunsFailedError, stoppable
 from ibnn.lab.experiment_table import OWN
 
@@ -17,17 +25,10 @@ if TYPE_CHECKING:
     from ibnn.lab.runner import Outcome
 
 _KINDS: dict[str, type] = {
-    "preset": str,
-    "dataset": str,
-    "data": str,
-    "out": str,
-    "seeds": int,
-    "epochs": int,
-    "engine": str,
-    "workers": int,
-    "address": str,
-    "lam": str,
-    "device": str,
+    **dict.fromkeys(
+        ("preset", "dataset", "data", "out", "engine", "address", "lam", "device"), str
+    ),
+    **dict.fromkeys(("seeds", "epochs", "workers"), int),
     "log": list,
 }
 
@@ -36,16 +37,8 @@ def _known(incomplete: str) -> list[str]:
     return [name for name in (*OWN, "all") if name.startswith(incomplete)]
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "run",
-        epilog="Example: ibnn run capacity --preset smoke --out results",
-        short_help="Run an experiment of the paper and write its report.",
-    )(run)
-
-
 def run(
+    command: typer.Context,
     experiment: Annotated[
         str, typer.Argument(help=f"{', '.join(OWN)}; or all.", autocompletion=_known)
     ],
@@ -56,9 +49,7 @@ def run(
     dataset: Annotated[
         str | None, typer.Option(help="Instead of the experiment's own; see `ibnn data list`.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
-    ] = None,
+    data: Data = None,
     out: Annotated[Path | None, typer.Option(help="Folder of runs and reports.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Instead of the preset's number.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Instead of the preset's number.")] = None,
@@ -76,13 +67,9 @@ def run(
     address: Annotated[
         str | None, typer.Option(help="Of a Ray cluster, or a Slurm partition.")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
-    ] = None,
+    device: OtherDevice = None,
     log: Log = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with any of these; options here come first.")
-    ] = None,
+    config: Config = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only say what would run, and how long it would take.")
     ] = False,
@@ -94,23 +81,10 @@ def run(
     shared between experiments; a stopped command goes on where it was. `index.html` in the
     output folder has every claim of all reports.
     """
-    given = {
-        "preset": preset,
-        "dataset": dataset,
-        "data": data,
-        "out": out,
-        "seeds": seeds,
-        "epochs": epochs,
-        "engine": engine,
-        "workers": workers,
-        "address": address,
-        "lam": lam,
-        "device": device,
-        "log": log or None,
-    }
     stored = read_settings(config, _KINDS)
     typed(stored, _KINDS, config)
-    chosen: dict[str, Any] = stored | {k: v for k, v in given.items() if v is not None}
+    given = {name: command.params[name] for name in _KINDS}
+    chosen: dict[str, Any] = stored | {k: v for k, v in given.items() if v not in (None, (), [])}
 
     from ibnn.lab.experiments import ENGINES, Settings
     from ibnn.lab.experiments.everything import Job, jobs

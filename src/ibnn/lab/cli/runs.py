@@ -15,20 +15,10 @@ if TYPE_CHECKING:
 
 Out = Annotated[Path, typer.Option(help="Folder of runs and reports.")]
 
-_group = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(name="runs", no_args_is_help=True, rich_markup_mode=None)
 
 
-def add_to(app: typer.Typer) -> None:
-    """Register the group."""
-    app.add_typer(
-        _group,
-        name="runs",
-        help="List, show and remove runs.",
-        epilog="Example: ibnn runs list --out results",
-    )
-
-
-@_group.command("list", epilog="Example: ibnn runs list --out results")
+@group.command("list", epilog="Example: ibnn runs list --out results")
 def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
     """List every run with its state and accuracy, and the converted networks beside them."""
     from ibnn.lab.training import CheckpointError, open_network
@@ -48,7 +38,7 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
             typer.echo(f"{file.name}  damaged  {error}")
 
 
-@_group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")
+@group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")
 def show(
     run: Annotated[
         str, typer.Argument(help="Its identity or the beginning of it, or a converted network.")
@@ -88,7 +78,7 @@ def _show_network(path: Path) -> None:
     typer.echo(f"{kind}, {parameter_count(opened.network):,} parameters that can be learnt")
 
 
-@_group.command("clean", epilog="Example: ibnn runs clean --failed --out results")
+@group.command("clean", epilog="Example: ibnn runs clean --failed --out results")
 def clean(
     runs: Annotated[
         list[str] | None, typer.Argument(help="Identities, or beginnings of them.")

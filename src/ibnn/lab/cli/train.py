@@ -7,23 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Log, prepare_folder, read_settings
+from ibnn.lab.cli.choices import Config, Data, Log, OtherDevice, prepare_folder, read_settings
 from ibnn.lab.cli.errors import Debug, stoppable
 
 if TYPE_CHECKING:
     from ibnn.lab.training import RunConfig
 
 _PLACES = ("out", "data", "device", "log")
-
-
-def add_to(app: typer.Typer) -> None:
-    """Register the command."""
-    app.command(
-        "train",
-        epilog="Example: ibnn train --dataset fashion-mnist --layers 1 --channels 3 "
-        "--neuron implicit --epochs 3",
-        short_help="Train one network on one dataset.",
-    )(train)
 
 
 def train(
@@ -106,17 +96,11 @@ def train(
     autocast: Annotated[
         str | None, typer.Option(help="bfloat16: mixed precision while training.")
     ] = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of datasets (default: $IBNN_DATA or a cache).")
-    ] = None,
+    data: Data = None,
     out: Annotated[Path | None, typer.Option(help="Folder of runs.")] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
-    ] = None,
+    device: OtherDevice = None,
     log: Log = None,
-    config: Annotated[
-        Path | None, typer.Option(help="TOML file with any of these; options here come first.")
-    ] = None,
+    config: Config = None,
     debug: Debug = False,
 ) -> None:
     """Train one network on one dataset; killed or stopped, the same command goes on.
