@@ -44,8 +44,8 @@ def test_the_ops_keep_what_torch_asks_of_ops():
     z = torch.linspace(-1, 1, 12).reshape(2, 6)
     how = solve_options(ibnn.Uniform(-1)).text
     for order in (0, 1):
-        torch.library.opcheck(ops.pair_sum, (z, None, None, order, [6], how))
+        torch.library.opcheck(ops.pair_sum.op, (z, None, None, order, [6], how))
     strength = torch.full((2,), -0.5)
-    torch.library.opcheck(ops.solve_adjoint, (z, z, strength, None, [6], how))
+    torch.library.opcheck(ops.solve_adjoint.op, (z, z, strength, None, [6], how))
     lam, slope = torch.full((2,), -0.1), torch.full((2,), 10.0)
-    torch.library.opcheck(ops.solve, (z, lam, slope, None, None, [6], how))
+    torch.library.opcheck(ops.solve.op, (z, lam, slope, None, None, [6], how))

@@ -17,6 +17,11 @@ from torch.autograd import Function
 from ibnn._core import ops
 
 
+def is_plain() -> bool:
+    """Whether tensors are just tensors here: no torch.compile, no torch.func at work."""
+    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+
+
 def differentiable(function: Any) -> Callable[..., Any]:
     """`function.apply`, with its `tangent` as forward mode except while torch.compile traces, which
     takes no function that has one."""
@@ -27,9 +32,7 @@ def differentiable(function: Any) -> Callable[..., Any]:
     def apply(*args: Any) -> Any:
         if torch.compiler.is_compiling():
             return function.apply(*args)
-        if torch._C._are_functorch_transforms_active():
-            return forward_mode.apply(*args)
-        return plainly(*args)
+        return plainly(*args) if is_plain() else forward_mode.apply(*args)
 
     return apply
 
@@ -239,19 +242,29 @@ class implicit_solve(Function):
     """z of z + lam B(z) = y; slope * z where gradients are `kept` for; and of each row converged,
     residual and steps.
 
+    y, lam and slope are as `rows` finds them, so that reshaping them is no node of its own in the
+    graph, which costs as much as solving a few short rows; rows = None means they are rows already.
+
     What goes backward is made from slope * z and never from z, which the caller may therefore
     change in place.
     """
 
     @staticmethod
-    def forward(y, lam, slope, weight, start, units, options, kept):  # type: ignore[override]
+    def forward(y, lam, slope, weight, start, units, options, kept, rows):  # type: ignore[override]
+        if rows is not None:
+            y, lam, slope = rows.flatten(y), rows.spread(lam), rows.spread(slope)
         z, *record = ops.solve(y, lam, slope, weight, start, units, options.text)
         scaled = z * slope.unsqueeze(-1) if kept else z.new_empty(len(z), 0)
+        if rows is not None:
+            shaped = rows.restore(z)
+            # torch lets nobody change a view in place that comes from a function
+            is_view = shaped._is_view()
+            z = z.as_strided_(shaped.shape, shaped.stride()) if is_view else shaped
         return z, scaled, *record
 
     @staticmethod
     def setup_context(ctx, inputs, output):  # type: ignore[override]
-        _, lam, slope, weight, _, ctx.units, ctx.options, kept = inputs
+        _, lam, slope, weight, _, ctx.units, ctx.options, kept, ctx.rows = inputs
         z, scaled, *record = output
         ctx.save_for_backward(lam, slope, weight, scaled)
         ctx.save_for_forward(lam, slope, weight, scaled if kept else z)
@@ -261,11 +274,15 @@ class implicit_solve(Function):
 
     @staticmethod
     def backward(ctx, g, g_scaled, *_):  # type: ignore[override]
-        lam, slope, weight, z = ctx.saved_tensors
-        rest = ctx.units, ctx.options
-        nothing = (None,) * 4
+        given_lam, given_slope, weight, z = ctx.saved_tensors
+        rows, rest = ctx.rows, (ctx.units, ctx.options)
+        nothing = (None,) * 5
         if g is None and g_scaled is None:
             return (None,) * 4 + nothing
+        lam, slope = given_lam, given_slope
+        if rows is not None:
+            lam, slope = rows.spread(lam), rows.spread(slope)
+            g = None if g is None else rows.flatten(g)
         of_scaled = None
         if g_scaled is not None:
             of_scaled = _row_sum(g_scaled * z) / slope
@@ -284,14 +301,24 @@ class implicit_solve(Function):
             grad_slope = grad_slope if of_scaled is None else grad_slope + of_scaled
         if weight is not None and ctx.needs_input_grad[3]:
             grad_weight = pair_outer(z, -lam.unsqueeze(-1) * v, None, weight, 0, *rest)
-        return v, -dot, grad_slope, grad_weight, *nothing
+        if rows is None:
+            return v, -dot, grad_slope, grad_weight, *nothing
+        grad_lam = rows.gather(-dot, given_lam) if ctx.needs_input_grad[1] else None
+        grad_slope = None if grad_slope is None else rows.gather(grad_slope, given_slope)
+        return rows.restore(v), grad_lam, grad_slope, grad_weight, *nothing
 
     @staticmethod
     def tangent(ctx, dy, dlam, dslope, dweight, *_):  # type: ignore[override]
         lam, slope, weight, scaled = ctx.saved_tensors
-        rest = ctx.units, ctx.options
+        rows, rest = ctx.rows, (ctx.units, ctx.options)
+        if rows is not None:
+            lam, slope = rows.spread(lam), rows.spread(slope)
+            dy = None if dy is None else rows.flatten(dy)
+            dlam, dslope = (d if d is None else rows.spread(d) for d in (dlam, dslope))
         p = slope.unsqueeze(-1)
-        z = scaled if ctx.kept else scaled * p
+        z = scaled
+        if not ctx.kept:
+            z = (scaled if rows is None else rows.flatten(scaled)) * p
         right = torch.zeros_like(z) if dy is None else dy
         if dlam is not None:
             right = right - dlam.unsqueeze(-1) * pair_sum(z, None, weight, 0, *rest)
@@ -305,7 +332,7 @@ class implicit_solve(Function):
         dscaled = dz * p if ctx.kept else dz.new_zeros(len(dz), 0)
         if ctx.kept and dslope is not None:
             dscaled = dscaled + z * (dslope / slope).unsqueeze(-1)
-        return dz, dscaled, None, None, None
+        return dz if rows is None else rows.restore(dz), dscaled, None, None, None
 
     @staticmethod
     def vmap(info, in_dims, y, lam, slope, weight, start, *rest):  # type: ignore[override]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch import Tensor
 
 # one for each op, so that one can be replaced
 _LIBRARIES: dict[str, torch.library.Library] = {}
@@ -27,9 +28,28 @@ def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
         library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
         library.impl(name, _untraced(function), "CompositeExplicitAutograd")
         torch.library.register_fake(f"ibnn::{name}", fake, lib=library)
-        return getattr(torch.ops.ibnn, name).default
+        return _direct(function, getattr(torch.ops.ibnn, name).default)
 
     return register
+
+
+def _direct(function: Callable[..., Any], op: Any) -> Any:
+    """The op for whoever watches ops; where nobody does, the function, which costs 20 us less."""
+
+    @functools.wraps(function)
+    def call(first: Tensor, *args: Any) -> Any:
+        if (
+            type(first) is Tensor
+            and not torch.compiler.is_compiling()
+            and not torch._C._len_torch_dispatch_stack()
+            and not torch._C._are_functorch_transforms_active()
+            and not torch.is_grad_enabled()
+        ):
+            return function(first, *args)
+        return op(first, *args)
+
+    call.op = op  # type: ignore[attr-defined]
+    return call
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:

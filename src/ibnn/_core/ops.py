@@ -18,6 +18,7 @@ from ibnn._core import solution
 from ibnn._core.opaque import opaque
 from ibnn._core.options import SolveOptions, read
 from ibnn._core.system import GRADIENT_ERROR, RESOLUTION, LinearSolve, PairSum, System
+from ibnn.solver.base import Found
 from ibnn.solver.linear import conjugate_gradients, relative_error
 
 P = ParamSpec("P")
@@ -98,54 +99,70 @@ def solve(
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """z, and per row: converged, residual, steps."""
     options = read(how)
-    if bool((slope <= 0).any()):
-        raise ValueError(f"slope must be positive, got {float(slope.min())}")
-    solver = options.solver
+    solver, watcher = options.solver, options.watcher
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine = None
     if start is None and solver.reduces(options.steps_allowed) and y.numel():
         engine = engines.choose(case, options.engine)
     if engine is not None:
         atol, rtol = _tolerances(options, y.dtype)
-        resolution = RESOLUTION[y.dtype] if rtol else 0.0
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
-        strength = lam * slope if y.device.type == "mps" else lam.double() * slope.double()
-        z, residual, steps, converged = engine.solve(
-            case, y, strength, slope, weight, atol * slope, resolution
+        wide = slope.dtype if y.device.type == "mps" else torch.float64
+        p = slope.to(wide)
+        found = engine.solve(
+            case, y, lam.to(wide) * p, p, weight, p * atol, RESOLUTION[y.dtype] if rtol else 0.0
         )
-        residual = residual / slope
-        left = ~converged & residual.isfinite()
+        z, steps, converged = found.z, found.steps, found.solved
+        residual = (found.residual / p).to(y.dtype)
+        done = converged & (slope > 0)
     else:
         z = y.clone(memory_format=torch.contiguous_format)
         steps = torch.zeros_like(lam, dtype=torch.int32)
         converged = z.isfinite().all(-1) & lam.isfinite() & slope.isfinite()
         residual = torch.where(converged, torch.zeros_like(lam), torch.inf)
         z[~converged] = torch.nan
-        left = converged & (lam != 0) & (y.shape[-1] > 1)
-    if bool(left.any()):
-        index = slice(None) if bool(left.all()) else left.nonzero().squeeze(-1)
-        target, part, p = y[index], lam[index], slope[index, None]
-        if engine is not None and weight is None and y.device.type != "mps":
+        done = converged & (slope > 0) & ((lam == 0) | (y.shape[-1] <= 1))
+    if not bool(done.all()):
+        if bool((slope <= 0).any()):
+            raise ValueError(f"slope must be positive, got {float(slope.min())}")
+        index = (~done & residual.isfinite()).nonzero().squeeze(-1)
+        if len(index):
             # near the threshold it takes a double's digits, which an engine may have lacked
-            atol, rtol = _tolerances(options, y.dtype)
-            options = replace(options, atol=atol, rtol=rtol)
-            target, part, p = target.double(), part.double(), p.double()
-        part = part * p.squeeze(-1)
-        equation = system(target * p, part, p.squeeze(-1), weight, units, options)
-        begin = z[index] * p if start is None else start[index] * p
-        found = solver.find(
-            equation, torch.where(begin.isfinite(), begin, equation.y), options.steps_allowed
-        )
-        z[index] = (found.z / p).to(z.dtype)
-        converged[index] = found.excess <= 1
-        steps[index] += found.steps
-        residual[index] = (found.residual / p.squeeze(-1)).to(residual.dtype)
-    watcher = options.watcher
+            doubles = engine is not None and weight is None and y.device.type != "mps"
+            begin = z[index] if start is None else start[index]
+            row = y[index], lam[index], slope[index], begin
+            better = _solve_on_sums(*row, weight, units, options, doubles)
+            z[index] = better.z.to(z.dtype)
+            converged[index] = better.excess <= 1
+            steps[index] += better.steps
+            residual[index] = better.residual.to(residual.dtype)
+        if not solver.approximate:
+            solution.report("implicit bias", ~converged, residual, options.on_failure, watcher)
     if watcher is not None:
         watcher.last_solve = solution.LastSolve(converged, residual, steps)
-    if not solver.approximate:
-        solution.report("implicit bias", ~converged, residual, options.on_failure, watcher)
     return z, converged, residual, steps
+
+
+def _solve_on_sums(
+    y: Tensor,
+    lam: Tensor,
+    slope: Tensor,
+    begin: Tensor,
+    weight: Tensor | None,
+    units: Sequence[int],
+    options: SolveOptions,
+    in_doubles: bool,
+) -> Found:
+    """What the solver itself finds, to the accuracy of y's dtype."""
+    atol, rtol = _tolerances(options, y.dtype)
+    if in_doubles:
+        y, lam, slope, begin = y.double(), lam.double(), slope.double(), begin.double()
+    options = replace(options, atol=atol, rtol=rtol)
+    p = slope.unsqueeze(-1)
+    equation = system(y * p, lam * slope, slope, weight, units, options)
+    begin = torch.where(begin.isfinite(), begin * p, equation.y)
+    found = options.solver.find(equation, begin, options.steps_allowed)
+    return replace(found, z=found.z / p, residual=found.residual / slope)
 
 
 def _empty_solve_adjoint(z, g, strength, weight, units, how):
@@ -182,10 +199,12 @@ def solve_adjoint(
         error = torch.maximum(relative_error(jacobian, g, diagonal, v), 0.1 * left)
         v = torch.where(strength.unsqueeze(-1) == 0, g, v)
         dot = (v * equation.bias(z)).sum(-1)
-    # a row that is not finite needs no further word: it was reported on the way forward
-    failed = (error > GRADIENT_ERROR[z.dtype]) & error.isfinite()
-    what = "implicit bias, backward"
-    solution.report(what, failed, error, options.on_failure, options.watcher)
+    failed = error > GRADIENT_ERROR[z.dtype]
+    if bool(failed.any()):
+        # a row that is not finite needs no further word: it was reported on the way forward
+        failed &= error.isfinite()
+        what = "implicit bias, backward"
+        solution.report(what, failed, error, options.on_failure, options.watcher)
     return v, dot
 
 

@@ -37,49 +37,72 @@ class Rows:
         coupling.check_units(self.units)
         # half precision is solved in float32
         self.dtype = torch.float64 if y.dtype == torch.float64 else torch.float32
-        self._original = y
+        self._given = y.dtype
+        self._device = y.device
+        # that of y, so that what follows finds the layout its parent layer would have given it
+        self._memory_format = None if y.is_contiguous() else _memory_format(y)
 
     def flatten(self, x: Tensor) -> Tensor:
+        """The rows of x, which has y's shape."""
         rows, units = math.prod(self.shape), math.prod(self.units)
         ordered = x if self.in_order else x.permute(self.order)
-        return ordered.reshape(rows, units).to(self.dtype)
+        return _cast(ordered.reshape(rows, units), self.dtype)
 
     def restore(self, flat: Tensor) -> Tensor:
         """Back to the shape, dtype and memory format of y."""
-        y = self._original
         shaped = flat.reshape(*self.shape, *self.units)
         if not self.in_order:
             shaped = shaped.permute([self.order.index(d) for d in range(len(self.order))])
-        elif y.is_contiguous():
-            return shaped.to(y.dtype)
-        return shaped.to(y.dtype).contiguous(memory_format=_memory_format(y))
+        elif self._memory_format is None:
+            return _cast(shaped, self._given)
+        format = self._memory_format or torch.contiguous_format
+        return _cast(shaped, self._given).contiguous(memory_format=format)
 
-    def per_row(self, name: str, value: "float | Tensor") -> Tensor:
-        """A scalar or a value per channel, as one value for each row."""
-        y = self._original
-        if isinstance(value, Tensor):
-            if not value.is_floating_point():
-                raise TypeError(f"{name} must be a number or a floating-point tensor")
-        elif isinstance(value, Real) and not isinstance(value, bool):
+    def checked(self, name: str, value: "float | Tensor") -> Tensor:
+        """lam or slope as a tensor: a scalar, or a value per channel."""
+        if not isinstance(value, Tensor):
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a number or a tensor, got {type(value).__name__}")
             if not -math.inf < value < math.inf or (name == "slope" and value <= 0):
                 wanted = "positive and finite" if name == "slope" else "finite"
                 raise ValueError(f"{name} must be {wanted}, got {value!r}")
-            return y.new_full((math.prod(self.shape),), float(value), dtype=self.dtype)
+            return torch.full((), float(value), dtype=self.dtype, device=self._device)
+        if not value.is_floating_point():
+            raise TypeError(f"{name} must be a number or a floating-point tensor")
+        if value.numel() == 1 and value.ndim <= 1:
+            return value
+        expected = "a scalar (one value per channel needs y = (..., channel, units))"
+        if self.has_channels:
+            expected = f"a scalar or {self.shape[-1]} values, one per channel"
+        if not self.has_channels or value.shape != self.shape[-1:]:
+            raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
+        return value
+
+    def spread(self, value: Tensor) -> Tensor:
+        """A checked value, as one for each row."""
+        if value.device != self._device or value.dtype is not self.dtype:
+            value = value.to(self._device, self.dtype)
+        if value.numel() == 1:
+            return value.expand(math.prod(self.shape))
+        return value.expand(self.shape).reshape(-1)
+
+    def gather(self, of_rows: Tensor, value: Tensor) -> Tensor:
+        """The gradient of a value from that of each row: what `spread` takes back."""
+        if value.numel() == 1:
+            total = of_rows.sum() if not value.ndim else of_rows.sum(0, keepdim=True)
         else:
-            raise TypeError(f"{name} must be a number or a tensor, got {type(value).__name__}")
-        if value.numel() != 1 or value.ndim > 1:
-            expected = "a scalar (one value per channel needs y = (..., channel, units))"
-            if self.has_channels:
-                expected = f"a scalar or {self.shape[-1]} values, one per channel"
-            if not self.has_channels or value.shape != self.shape[-1:]:
-                raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
-        else:
-            value = value.reshape(())
-        return value.to(self.dtype).to(y.device).expand(self.shape).reshape(-1)
+            total = of_rows.reshape(-1, value.numel()).sum(0)
+        return total.to(value.device, value.dtype)
+
+    def per_row(self, name: str, value: "float | Tensor") -> Tensor:
+        return self.spread(self.checked(name, value))
+
+
+def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
+    return x if x.dtype is dtype else x.to(dtype)
 
 
 def _memory_format(y: Tensor) -> torch.memory_format:
-    """That of y, so that what follows finds the layout its parent layer would have given it."""
     # by the stride of the channels: is_contiguous(channels_last) cannot be asked inside vmap
     if y.ndim in (4, 5) and y.stride(1) == 1 and y.shape[1] > 1:
         return torch.channels_last if y.ndim == 4 else torch.channels_last_3d

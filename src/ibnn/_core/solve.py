@@ -29,19 +29,19 @@ def solve_rows(
                 f"start must have y's shape {tuple(y.shape)}, got {tuple(start.shape)}"
             )
         begin = rows.flatten(start.detach())
-    flat = rows.flatten(y)
-    lam_rows, slope_rows = rows.per_row("lam", lam), rows.per_row("slope", slope)
-    directly = options.adjoint == "unrolled" or isinstance(options.solver, Lite)
-    if directly and y.numel():
-        found = _solve_directly(flat, lam_rows, slope_rows, weight, begin, rows.units, options)
-    else:
+    lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
+    directly = y.numel() and (options.adjoint == "unrolled" or isinstance(options.solver, Lite))
+    rest = rows.units, options
+    if adjoint.is_plain() and not directly:
         kept = torch.is_grad_enabled()
-        z, _, *record = adjoint.implicit_solve(
-            flat, lam_rows, slope_rows, weight, begin, rows.units, options, kept
-        )
-        found = z, *record
-    z, converged, residual, steps = found
-    return rows.restore(z), converged, residual, steps
+        z, _, *record = adjoint.implicit_solve(y, lam, slope, weight, begin, *rest, kept, rows)
+        return z, *record
+    terms = rows.flatten(y), rows.spread(lam), rows.spread(slope), weight, begin
+    if directly:
+        z, *record = _solve_directly(*terms, *rest)
+    else:
+        z, _, *record = adjoint.implicit_solve(*terms, *rest, torch.is_grad_enabled(), None)
+    return rows.restore(z), *record
 
 
 def weight_for(rows: Rows, coupling: Coupling, y: Tensor) -> Tensor | None:

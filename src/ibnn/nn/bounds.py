@@ -100,7 +100,10 @@ def keep_below(value: Tensor, bound: Tensor) -> Tensor:
     >>> keep_below(lam, torch.tensor(0.1))
     tensor(0.1000, grad_fn=...)
     """
-    return _keep_below(*torch.broadcast_tensors(value, bound.to(value)))
+    bound = bound.to(value)
+    if bound.shape != value.shape:
+        value, bound = torch.broadcast_tensors(value, bound)
+    return _keep_below(value, bound)
 
 
 def keep_above(value: Tensor, bound: float) -> Tensor:
@@ -127,7 +130,8 @@ class _keep_below(Function):
     def backward(ctx, g):  # type: ignore[override]
         (outside,) = ctx.saved_tensors
         # gradient descent moves against g: g > 0 leads a value that is too large back
-        return torch.where(outside & (g < 0), 0, g), torch.where(outside, g, 0)
+        of_bound = torch.where(outside, g, 0) if ctx.needs_input_grad[1] else None
+        return g.masked_fill(outside & (g < 0), 0), of_bound
 
     @staticmethod
     def tangent(ctx, dvalue, dbound):  # type: ignore[override]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ibnn import solver as solvers
+from ibnn._core.adjoint import is_plain
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor
 from ibnn._core.solve import solve_rows
@@ -129,6 +130,7 @@ class ImplicitLayer(nn.Module):
     def _write_options(self) -> None:
         """The options of this layer's solves, made and checked once."""
         self._options_of = self._monitor.number
+        self._known_limits: tuple[Any, Limits] | None = None
         self._monitor.layer = weakref.ref(self)
         self._options: SolveOptions = solve_options(
             self.coupling,
@@ -192,7 +194,15 @@ class ImplicitLayer(nn.Module):
         return self._limits().keep(self.lam)
 
     def _limits(self) -> Limits:
-        return limits_of(self.bounded, self.effective_slope, self.coupling, self.sigma)
+        slope, bounded = self.effective_slope, self.bounded
+        learnt = self.learn_slope or "coupling" in self._modules
+        if learnt or not is_plain() or slope.is_inference():
+            return limits_of(bounded, slope, self.coupling, self.sigma)
+        # the same at every call until something is changed: worth keeping, for short rows
+        made_of = id(slope), slope._version, bounded
+        if self._known_limits is None or self._known_limits[0] != made_of:
+            self._known_limits = made_of, limits_of(bounded, slope, self.coupling, self.sigma)
+        return self._known_limits[1]
 
     @property
     def last_solve(self) -> LastSolve | None:

@@ -4,7 +4,9 @@ All work on scaled rows (slope 1): z + c G(z) = y, G(t) = (1/D) sum_k s(z_k - t)
 """
 
 import ctypes
+import functools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,7 +85,7 @@ def solve_rows(
         (layout, ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
         (z, residual, steps, solved),
     )
-    return z, residual.to(y.dtype), steps, solved
+    return z, residual, steps, solved
 
 
 def solve_jacobian(
@@ -113,7 +115,7 @@ def solve_jacobian(
         (layout, ctypes.c_int(SIGMAS[sigma])),
         (v, residual, dots if with_strength_grad else None),
     )
-    return v, residual.to(z.dtype), dots.to(z.dtype)
+    return v, residual, dots.to(z.dtype)
 
 
 def _contiguous(*rows: Tensor | None) -> tuple[Tensor | None, ...]:
@@ -125,8 +127,8 @@ def _codes(order: int, sigma: str) -> tuple[ctypes.c_int, ctypes.c_int]:
 
 
 def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
-    if value is None:
-        return None
+    if value is None or (value.dtype is torch.float64 and value.is_contiguous()):
+        return value
     return value.detach().to(torch.float64).expand(_rows(y)).contiguous()
 
 
@@ -146,14 +148,10 @@ def _laid_out(y: Tensor) -> "tuple[Tensor, ctypes.Array[ctypes.c_long] | None]":
 
 def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
     """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
-    compiled = loader.library()
-    if compiled is None:
-        raise loader.BuildError(
-            "the compiled engine is not available: see the log, or ask available() first"
-        )
+    function = _function(f"ibnn_{name}_{_SUFFIX[y.dtype]}")
     rows, units = _rows(y), y.shape[-1]
     for t in inputs:
-        if t is not None and (t.device.type != "cpu" or t.numel() not in (rows, rows * units)):
+        if t is not None and (not t.is_cpu or t.numel() not in (rows, rows * units)):
             raise ValueError(
                 f"{name}: expected {rows} rows on the CPU, got {tuple(t.shape)} on {t.device}"
             )
@@ -166,9 +164,19 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
     arguments += [ctypes.c_long(rows), ctypes.c_long(units), *numbers]
     arguments += [_pointer(t) for t in outputs]
     arguments.append(ctypes.c_int(torch.get_num_threads()))
-    code = getattr(compiled, f"ibnn_{name}_{_SUFFIX[y.dtype]}")(*arguments)
+    code = function(*arguments)
     if code:
         raise RuntimeError(f"ibnn_{name} failed with code {code}: please report this as a bug")
+
+
+@functools.cache
+def _function(name: str) -> Any:
+    compiled = loader.library()
+    if compiled is None:
+        raise loader.BuildError(
+            "the compiled engine is not available: see the log, or ask available() first"
+        )
+    return getattr(compiled, name)
 
 
 def _pointer(t: Tensor | None) -> ctypes.c_void_p:
