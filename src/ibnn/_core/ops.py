@@ -110,7 +110,7 @@ def solve(
         wide = slope.dtype if y.device.type == "mps" else torch.float64
         p = slope.to(wide)
         found = engine.solve(
-            case, y, lam.to(wide) * p, p, weight, p * atol, RESOLUTION[y.dtype] if rtol else 0.0
+            case, y, lam * p, p, weight, p * atol, RESOLUTION[y.dtype] if rtol else 0.0
         )
         z, steps, converged = found.z, found.steps, found.solved
         residual = (found.residual / p).to(y.dtype)
