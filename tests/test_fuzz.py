@@ -10,7 +10,7 @@ from tests import fuzz
 
 SEED = 1
 # engines that the slice is clean on
-ENGINES = ["native"]
+ENGINES = ["native", "portable"]
 # steps of a row: at most 40 on the nodes, three times, 100 on the units and 60 of the solver
 MOST_STEPS = 3 * 40 + 100 + 60
 

@@ -10,7 +10,7 @@ import torch
 import ibnn
 from tests import oracle
 
-ENGINES = ["native"]
+ENGINES = ["native", "portable"]
 DTYPES = [torch.float32, torch.float64]
 # DESIGN section 5
 ERROR_OF_GRADIENT = {torch.float32: 1e-4, torch.float64: 1e-8}

@@ -32,26 +32,17 @@ class PortableEngine(Engine):
         atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
-        strength = strength.to(y.dtype)
-        low, high = y.amin(-1), y.amax(-1)
-        spread, reach = (high - low) * slope, high.maximum(-low) * slope
         if resolution:
-            atol = torch.where(spread > 0, torch.minimum(atol, resolution * spread), atol)
-        p = slope.unsqueeze(-1)
-        z, residual, steps = rows.find_roots(y * p, strength, atol, case.sigma.name)
-        least = (1 - strength).clamp(0.05, 1)
-        # B is at most 1, and at most the spread of z
-        bias = (spread / least).clamp(max=1)
-        rounding = 8 * torch.finfo(y.dtype).eps * (reach + strength.abs() * bias)
-        solved = residual.isfinite() & (residual <= torch.maximum(2 * least * atol, rounding))
-        # y * p / p is not always y
-        z = torch.where(strength.unsqueeze(-1) == 0, y, z.div_(p))
-        return RowSolutions(z, residual, steps, solved)
+            # z is narrower than y by 1 / (1 - c) at most
+            spread = (y.amax(-1) - y.amin(-1)) * slope / (1 - strength.clamp(max=0))
+            near = (resolution * spread).to(atol.dtype)
+            atol = torch.where(near > 0, torch.minimum(atol, near), atol)
+        return RowSolutions(*rows.find_roots(y, slope, strength, atol, case.sigma.name))
 
     def adjoint(
         self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
     ) -> AdjointSolutions:
-        return AdjointSolutions(*rows.solve_jacobian(z, g, strength, case.sigma.name, True))
+        return AdjointSolutions(*rows.solve_jacobian(z, g, strength, case.sigma.name))
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
         quick = case.sigma in sigmas.BUILT_IN and 0 <= case.order <= 3

@@ -8,6 +8,7 @@ from torch import Tensor
 from ibnn.engine.portable.grid import locate
 from ibnn.engine.portable.layout import Layout
 from ibnn.engine.portable.taps import IDENTITY, Taps
+from ibnn.engine.portable.unit_cg import least_kept
 
 MAX_PRODUCTS = 200
 
@@ -56,15 +57,23 @@ class GridField:
     def _bias(self) -> Tensor:
         return self.pair_sum(None, 0)
 
-    @cached_property
+    @property
     def slope(self) -> Tensor:
-        return self._bias_and_slope[1] if self.rough else self.pair_sum(None, 1)
+        return self._bias_and_slope[1] if self.rough else self._slope
+
+    @cached_property
+    def _slope(self) -> Tensor:
+        return self.pair_sum(None, 1)
 
     def kept(self, strength: Tensor) -> Tensor:
         """1 - c d, kept positive; a field belongs to one strength."""
         if self._kept is None:
-            self._kept = (self.slope * -strength).add_(1).clamp_(min=0.02)
+            self._kept = torch.maximum((self.slope * -strength).add_(1), least_kept(strength))
         return self._kept
+
+    def product(self, v: Tensor) -> Tensor:
+        """P_1(z, v)."""
+        return self.pair_sum(v, 1)
 
     def solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
@@ -83,7 +92,8 @@ class GridField:
             share = self.taps.apply(self._spread(g / kept), IDENTITY, 1)
             mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1)
         else:
-            node_kept = (1 - strength * self.taps.apply(self.density, 1, 1)).clamp_(min=0.02)
+            node_kept = 1 - strength * self.taps.apply(self.density, 1, 1)
+            node_kept = torch.maximum(node_kept, least_kept(strength))
             share = self.taps.apply(self._spread(g), IDENTITY, 1).div_(node_kept)
             mixing = self.taps.apply(self.density, IDENTITY, 1).div_(node_kept)
         w, left = self._conjugate_gradients(

@@ -60,7 +60,7 @@ class NodeGuess:
             return GridField(z, self.middle[rows], self.layout, mass[rows], rough=True)
 
         start = _normal_start(target, mass, self.strength)
-        z, _, steps = newton(target, self.strength, self.atol, start, field_at)
+        z, _, steps, _ = newton(target, self.strength, self.atol, start, field_at)
         self.shift = _spline_through(z - target)
         return steps
 

@@ -6,6 +6,11 @@ from torch import Tensor
 MAX_PRODUCTS = 400
 
 
+def least_kept(strength: Tensor) -> Tensor:
+    """Half of what 1 - c d can be at least; above the threshold it has no such bound."""
+    return torch.where(strength < 1, (1 - strength).clamp(max=1) / 2, 0.02)
+
+
 class UnitField:
     """A field with B(z), d(z) = P_1(z, 1) and products P_1(z, v)."""
 
@@ -21,7 +26,7 @@ class UnitField:
         """v with J v = (1 - c d) v + c P_1(z, v) = g, and the relative residual of each row."""
         kept = 1 - strength * self.slope
         # near the diagonal of J; it is not positive everywhere above the threshold
-        precondition = 1 / kept.clamp(min=0.02)
+        precondition = 1 / torch.maximum(kept, least_kept(strength))
         tiny = torch.finfo(g.dtype).tiny
         scale = g.abs().amax(1, keepdim=True)
         scale = torch.where(scale > 0, scale, torch.ones_like(scale))

@@ -24,40 +24,43 @@ def newton(
     start: Tensor,
     field_at: FieldAt,
     reach: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Solve from `start`; `strength`, `atol` and the lowest and highest y, `reach`, are (rows, 1).
 
-    Returns the best z found, its largest residual and the steps taken, per row.
+    Returns the best z found, and per row its largest residual, the steps taken, and how many times
+    the residual allowed that residual is.
     """
-    # an error is at most residual / (1 - c) for c > 0, and no larger than it for c < 0
-    goal = (1 - strength).clamp(0.02, 1) * atol
+    # an error is at most residual / (1 - c) for 0 < c < 1, and no larger than it for c < 0
+    goal = torch.where(strength < 1, (1 - strength).clamp(max=1), 0.02) * atol
     # B is within +-1, and for c < 0 the solution stays within the range of y
     spill = strength.clamp(min=0)
     low, high = reach or (y.amin(1, keepdim=True), y.amax(1, keepdim=True))
     rows = Rows(y, strength, goal, low - spill, high + spill)
     z, worst, steps, left = full_steps(rows, field_at, rows.inside(start))
+    excess = worst / goal.squeeze(1)
     if len(left):
         found = _search(rows.take(left), z[left], lambda at, some: field_at(at, left[some]))
-        for whole, part in zip((z, worst), found, strict=False):
+        for whole, part in zip((z, worst, excess), (*found[:2], found[3]), strict=True):
             whole.index_copy_(0, left, part)
         steps.index_add_(0, left, found[2])
-    return z, worst, steps
+    return z, worst, steps, excess
 
 
 def _search(
     rows: Rows, z: Tensor, field_at: Callable[[Tensor, Tensor], Field]
-) -> tuple[Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Newton with halvings, each row until it is done."""
     numbers = torch.arange(len(z), device=z.device)
     field = field_at(z, numbers)
     residual = rows.residual(z, field)
     worst, excess, merit = rows.measure(residual)
     going = excess > 1
-    result = z.clone(), worst.clone(), torch.zeros_like(worst, dtype=torch.int32)
+    count = torch.zeros_like(worst, dtype=torch.int32)
+    result = z.clone(), worst.clone(), count, excess.clone()
     for step in range(MAX_STEPS + 1):
         if step == MAX_STEPS or not going.all():
             steps = torch.full_like(worst, step, dtype=torch.int32)
-            for whole, part in zip(result, (z, worst, steps), strict=True):
+            for whole, part in zip(result, (z, worst, steps, excess), strict=True):
                 whole.index_copy_(0, numbers, part)
             keep = going.nonzero().squeeze(1)
             if step == MAX_STEPS or not len(keep):
