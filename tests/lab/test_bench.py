@@ -3,6 +3,9 @@
 import importlib
 import json
 import math
+import os
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +14,8 @@ import torch
 import ibnn
 from ibnn.lab.bench import (
     BenchSettings,
+    busy,
+    cliffs,
     engines,
     exact,
     growth,
@@ -219,16 +224,54 @@ def test_without_a_terminal_each_section_is_told_and_how_long_is_left(monkeypatc
 
     clock = Clock()
     monkeypatch.setattr(runner.time, "perf_counter", clock)
-    monkeypatch.setattr(BenchSettings, "sections", ("sigmas", "couplings"))
-    for section in ("sigmas", "couplings"):
+    monkeypatch.setattr(BenchSettings, "sections", ("busy", "accuracy"))
+    for section in ("busy", "accuracy"):
         module = importlib.import_module(f"ibnn.lab.bench.{section}")
-        monkeypatch.setattr(module, "measure", lambda settings: setattr(clock, "now", 22.0) or [])
+        monkeypatch.setattr(module, "measure", lambda settings: setattr(clock, "now", 40.0) or [])
     runner.run(BenchSettings(quick=True), None)
     lines = capsys.readouterr().out.splitlines()
-    assert "2 sections to measure: about 12 s on an idle machine" in lines
+    assert "2 sections to measure: about 24 s on an idle machine" in lines
     assert any(line.endswith(" ...") for line in lines)
-    # sigmas took 22 s, twice the 11 s it is known for, so couplings will take twice 1 s
-    assert any(line.endswith(" ... (2 s left)") for line in lines)
+    # busy took 40 s, twice the 20 s it is known for, so accuracy will take twice 4 s
+    assert any(line.endswith(" ... (8 s left)") for line in lines)
+
+
+def test_every_cliff_compares_two_layers_that_agree_without_coupling(monkeypatch):
+    monkeypatch.setattr(cliffs, "LAM", 0.0)
+    seen = {}
+    monkeypatch.setattr(cliffs, "_both", lambda module, x, g: lambda: module(x))
+    monkeypatch.setattr(cliffs, "_inference", lambda module, x: lambda: module(x))
+    for cliff in cliffs.cliffs():
+        small = replace(cliff, input=(1, *cliff.input[1:]))
+        for std in cliff.stds:
+            calls = small.calls(std)
+            assert torch.equal(calls["standard"](), calls["implicit"]()), cliff.name
+            assert cliff.allowed(std) >= cliff.aim
+        seen[cliff.name] = cliff
+    assert len(seen) == len(list(cliffs.cliffs()))
+    assert set(busy.CASES) <= set(seen)
+
+
+def test_a_case_is_measured_in_a_process_of_its_own_and_judged(monkeypatch):
+    made = {"case": "a", "std": 1.0, "required": 3, "aim": 2, "ratio": 2.5, "ms": 1.0}
+    monkeypatch.setattr(
+        cliffs, "_measured_with", lambda settings, threads: [{**made, "ms": threads or 9}]
+    )
+    (row,) = cliffs.measure(BenchSettings(quick=True))
+    assert (row["state"], row["ms"], row["ms_wall"]) == ("met", 1, 9)
+
+
+def test_spinning_processes_end_with_their_block():
+    before = set(children())
+    with busy.spinning(2):
+        assert len(set(children()) - before) == 2
+    assert not set(children()) - before
+
+
+def children() -> list[str]:
+    """The processes this one started, as Linux tells."""
+    me = os.getpid()
+    return Path(f"/proc/{me}/task/{me}/children").read_text().split()
 
 
 def test_a_layer_is_compared_with_its_standard_twin():

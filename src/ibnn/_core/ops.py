@@ -107,13 +107,11 @@ def solve(
     if engine is not None:
         atol, rtol = _tolerances(options, y.dtype)
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
-        wide = slope.dtype if y.device.type == "mps" else torch.float64
-        p = slope.to(wide)
-        found = engine.solve(
-            case, y, lam * p, p, weight, p * atol, RESOLUTION[y.dtype] if rtol else 0.0
-        )
+        strength = lam * (slope if y.device.type == "mps" else slope.double())
+        resolution = RESOLUTION[y.dtype] if rtol else 0.0
+        found = engine.solve(case, y, strength, slope, weight, slope * atol, resolution)
         z, steps, converged = found.z, found.steps, found.solved
-        residual = (found.residual / p).to(y.dtype)
+        residual = (found.residual / slope).to(y.dtype)
         done = converged & (slope > 0)
     else:
         z = y.clone(memory_format=torch.contiguous_format)

@@ -10,11 +10,11 @@ _QUALITY = ("error", "gradient_error", "steps", "converged")
 TITLES = {
     "layers": "One layer against nn.Conv2d + ReLU",
     "peers": "What a user could do instead, on the same equation",
-    "sigmas": "Every sigma on one layer",
     "training": "One training step, implicit against standard network",
     "growth": "Growth with the number of units D (forward + backward of F)",
     "startup": "The first call of a process, beyond `import torch`",
-    "couplings": "The other couplings against the same layer without them",
+    "cliffs": "By row length, coupling, sigma, precision and network: forward + backward, lam -0.1",
+    "busy": "The same solves with another process on each core",
     "accuracy": "Error against the dense float64 solve",
     "verdict": "Numbers to reach",
 }
@@ -28,17 +28,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
         *("shape", "sums", "lam", "peer", "ratio_to_ours", "ratio_to_conv"),
         *("ms_both", "ms_forward", "error", "gradient_error", "steps", "memory_layer"),
     ),
-    "sigmas": (
-        *("sigma", "lam", "std", "engine", "ratio_both", "ratio_forward", "ms_both"),
-        *_QUALITY,
-    ),
     "training": ("network", "image", "lam", "engine", "ratio", "ms", "standard_ms", "std"),
     "growth": ("units", "rows", "engine", "ns_per_unit", "seconds", "single_row_seconds"),
     "startup": ("engine", "start", "seconds", "processes"),
-    "couplings": (
-        *("coupling", "shape", "lam", "ratio_both", "ratio_forward", "ms_both"),
-        *("memory_added", "residual", "steps", "converged"),
+    "cliffs": (
+        *("case", "std", "ratio", "required", "aim", "state", "low", "high"),
+        *("ratio_wall", "ms", "standard_ms", "ms_wall"),
     ),
+    "busy": ("case", "std", "slowed", "quiet_ms", "busy_ms", "standard_slowed"),
     "accuracy": ("part", "lam", "slope", "std", "engine", *_QUALITY),
     "verdict": ("name", "state", "measured", "required", "aim", "unit", "where"),
 }

@@ -1,4 +1,4 @@
-"""The two pictures: time against D, and the price of a layer under every condition."""
+"""The pictures: time against D, the price of a layer under every condition, and by case."""
 
 from __future__ import annotations
 
@@ -57,6 +57,33 @@ def draw_layers(rows: Rows, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_ylabel("times nn.Conv2d + ReLU, forward + backward")
     axes.legend(fontsize="small")
+    _save(figure, path)
+
+
+def draw_cliffs(rows: Rows, path: Path) -> None:
+    """Every case as a line: what it costs as a multiple of its parent, and what is required."""
+    cases = list(dict.fromkeys(row["case"] for row in rows))
+    figure = Figure(figsize=(8, 0.8 + 0.22 * len(cases)), layout="constrained")
+    axes = figure.add_subplot()
+    shown = {0.1: "tab:cyan", 0.3: "tab:blue", 1.0: "tab:orange", None: "black"}
+    for std, color in shown.items():
+        own = [row for row in rows if row["std"] == std]
+        if own:
+            label = "a whole network" if std is None else f"std {std:g}"
+            places = [cases.index(row["case"]) for row in own]
+            axes.plot([row["ratio"] for row in own], places, "o", color=color, label=label)
+    required = {row["case"]: row["required"] for row in rows}
+    marks = list(required.values()), [cases.index(case) for case in required]
+    axes.plot(*marks, "|", color="tab:red", markersize=10, label="required")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(cases)), cases, fontsize="small")
+    axes.set_xticks((1, 2, 3, 5, 10, 20, 50), ("1", "2", "3", "5", "10", "20", "50"))
+    axes.invert_yaxis()
+    axes.grid(axis="x", alpha=0.3)
+    axes.set_xlabel("times the parent without implicit bias, processor time of one thread")
+    axes.set_title("What the implicit bias costs, lam -0.1, forward + backward")
+    axes.legend(fontsize="small", loc="lower right")
     _save(figure, path)
 
 

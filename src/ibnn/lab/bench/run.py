@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import time
 import warnings
 from dataclasses import asdict
@@ -21,11 +21,11 @@ from ibnn.lab.progress import duration
 QUICK_SECONDS = {
     "layers": 17.0,
     "peers": 9.0,
-    "sigmas": 11.0,
     "training": 8.0,
     "growth": 6.0,
     "startup": 10.0,
-    "couplings": 1.0,
+    "cliffs": 60.0,
+    "busy": 20.0,
     "accuracy": 4.0,
 }
 
@@ -107,7 +107,12 @@ def _save(
     found = verdict.as_rows(verdict.verdicts(results))
     chosen = {**asdict(settings), "rounds": settings.rounds, "engines": settings.engines}
     tables.save(out, here, chosen, results, found, notes)
-    for section, draw in (("growth", plots.draw_growth), ("layers", plots.draw_layers)):
+    pictures = {
+        "growth": plots.draw_growth,
+        "layers": plots.draw_layers,
+        "cliffs": plots.draw_cliffs,
+    }
+    for section, draw in pictures.items():
         if results.get(section):
             draw(results[section], out / f"{section}.png")
 
@@ -118,6 +123,8 @@ def _notes(settings: BenchSettings) -> list[str]:
         notes.append("the native engine is not available here: only the portable one is measured")
     if "peers" in settings.sections and not solvers.torchdeq_installed():
         notes.append("torchdeq is not installed (pip install --no-deps torchdeq==0.1.0): left out")
+    if "cliffs" in settings.sections and importlib.util.find_spec("timm") is None:
+        notes.append("timm is not installed (pip install --no-deps timm): its networks left out")
     if settings.quick:
         notes.append("quick run: fewer conditions and repetitions, no cold compilation")
     return notes

@@ -9,11 +9,11 @@ from ibnn.lab.bench import engines
 SECTIONS = (
     "layers",
     "peers",
-    "sigmas",
     "training",
     "growth",
     "startup",
-    "couplings",
+    "cliffs",
+    "busy",
     "accuracy",
 )
 

@@ -124,6 +124,10 @@ def _layer_targets(engine: str, required: float, aim: float) -> list[Target]:
     return [Target(name, required, aim, "x", _layer("ratio_both", **fixed))]
 
 
+def _slowed(results: Results) -> Measured:
+    return worst(results.get("busy", ()), "slowed", ("case",))
+
+
 _HARD = {"engine": "native", "hard": True}
 
 TARGETS = (
@@ -137,6 +141,7 @@ TARGETS = (
     Target("extra memory, portable", 6.0, 3.0, "x y", _layer("memory", engine="portable")),
     Target("first call, empty cache", 40.0, None, "s", _start("cold")),
     Target("first call, cached", 1.0, None, "s", _start("cached")),
+    Target("slowed by another process on each core", 3.0, 2.0, "x", _slowed),
     Target("error of z in the layers (float32)", 1e-5, None, "", _layer("error")),
     Target("error of z on the accuracy grid (float32)", 1e-5, None, "", _accuracy),
 )

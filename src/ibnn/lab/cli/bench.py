@@ -18,7 +18,7 @@ def bench(
         Path, typer.Option(help="Folder for results.json, tables.md, CSV files and plots.")
     ] = Path("bench"),
     only: Annotated[
-        str | None, typer.Option(help="One section: layers, peers, sigmas, training, growth, ...")
+        str | None, typer.Option(help="One section: layers, cliffs, busy, training, peers, ...")
     ] = None,
     engine: Annotated[str, typer.Option(help="native, portable or both.")] = "both",
     debug: Debug = False,
