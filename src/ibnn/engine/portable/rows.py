@@ -47,12 +47,13 @@ def find_roots(
     """
     exact = _exact(y)
     z = torch.full_like(y, torch.nan)
-    residual = torch.full_like(slope, torch.inf)
+    residual = y.new_full((len(y),), torch.inf)
     steps = torch.zeros(len(y), dtype=torch.int32, device=y.device)
     solved = torch.zeros(len(y), dtype=torch.bool, device=y.device)
     if not y.numel():
         return z, residual, steps, solved
     c, p = strength.to(exact), slope.to(exact)
+    slope, atol = slope.to(y.dtype), atol.to(y.dtype)
     low, high = y.amin(1).to(exact), y.amax(1).to(exact)
     # the place of a row's range next to 0: subtracting it costs no unit any digits
     origin = torch.zeros_like(low).clamp(low, high)
