@@ -57,8 +57,8 @@ def implicit_bias(
             fastest that serves.
         atol: absolute error allowed in z (default: a few roundings of the dtype).
         rtol: error allowed in z relative to |y| (default: likewise).
-        max_steps: steps of the solver at most (default: its own). Fewer than Newton's own 60 are
-            counted by the solver itself, so that no engine takes its place.
+        max_steps: steps of the solver at most (default: its own). A row that takes an engine more
+            is left to the solver itself, from y on.
         on_failure: rows that did not converge "raise" a `ConvergenceError`, "warn" (default) or
             are left to the caller ("ignore"); also in the backward pass.
     """

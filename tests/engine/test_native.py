@@ -12,8 +12,10 @@ import pytest
 import torch
 from scipy.special import erf
 
+import ibnn
 from ibnn.engine.native import calls as native
 from ibnn.engine.native import loader
+from ibnn.solver import Newton
 
 pytestmark = pytest.mark.skipif(
     not loader.available(), reason="no C++ compiler: the compiled engine cannot be built"
@@ -264,6 +266,7 @@ def test_empty_inputs():
 NASTY = """
 import ctypes, itertools, sys
 import torch
+import ibnn
 from ibnn.engine.native import calls as native, loader
 library = ctypes.CDLL(sys.argv[1])
 loader.library = lambda: library
@@ -317,6 +320,7 @@ def test_the_check_itself_works():
 def test_it_runs_in_torchs_own_thread_pool():
     code = """
 import os, torch
+import ibnn
 from ibnn.engine.native import calls as native
 torch.set_num_threads(2)
 w = torch.randn(400, 400)
@@ -359,3 +363,21 @@ def test_without_a_compiler_one_line_says_so(monkeypatch, caplog, tmp_path):
         assert "no C++ compiler" in caplog.text
     finally:
         loader._found.cache_clear()
+
+
+def test_fewer_steps_allowed_than_newton_has_leave_the_engine_in_place(monkeypatch):
+    y = torch.randn(8, 200, generator=torch.Generator().manual_seed(0))
+    usual = ibnn.solve(y, -0.1)
+    monkeypatch.setattr(Newton, "find", None)  # what no row needs
+    limited = ibnn.solve(y, -0.1, max_steps=int(usual.steps.max()))
+    assert torch.equal(limited.value, usual.value)
+
+
+def test_a_row_over_its_steps_is_the_solvers_own():
+    y = torch.randn(8, 200, generator=torch.Generator().manual_seed(0))
+    with pytest.warns(ibnn.ConvergenceWarning, match="8 of 8 rows"):
+        limited = ibnn.solve(y, -2.0, max_steps=1)
+    with pytest.warns(ibnn.ConvergenceWarning):
+        alone = ibnn.solve(y, -2.0, start=y, max_steps=1)
+    assert (limited.steps == 1).all()
+    torch.testing.assert_close(limited.value, alone.value)

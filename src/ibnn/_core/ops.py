@@ -102,7 +102,7 @@ def solve(
     solver, watcher = options.solver, options.watcher
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine = None
-    if start is None and solver.reduces(options.steps_allowed) and y.numel():
+    if start is None and solver.reduces and y.numel():
         engine = engines.choose(case, options.engine)
     if engine is not None:
         atol, rtol = _tolerances(options, y.dtype)
@@ -113,6 +113,9 @@ def solve(
         z, steps, converged = found.z, found.steps, found.solved
         residual = (found.residual / slope).to(y.dtype)
         done = converged & (slope > 0)
+        if options.max_steps is not None:  # rows that take more are the solver's, from y on
+            done &= steps <= options.max_steps
+            z[~done], steps = y[~done], steps * done
     else:
         z = y.clone(memory_format=torch.contiguous_format)
         steps = torch.zeros_like(lam, dtype=torch.int32)

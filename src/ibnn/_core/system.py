@@ -16,7 +16,7 @@ PairSum = Callable[[Tensor, Tensor | None, int], Tensor]
 LinearSolve = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 # the share of a row's spread to which z is found, for gradients within 1e-4 and 1e-8
-RESOLUTION = {torch.float32: 2e-5, torch.float64: 1e-9}
+RESOLUTION = {torch.float32: 1e-5, torch.float64: 1e-9}
 # the relative error of a gradient that is promised, and above which it is reported
 GRADIENT_ERROR = {torch.float32: 1e-4, torch.float64: 1e-8}
 

@@ -51,7 +51,8 @@ class Solver:
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
         raise NotImplementedError
 
-    def reduces(self, max_steps: int) -> bool:
+    @property
+    def reduces(self) -> bool:
         """Whether an engine (`ibnn.engine`) may find the same solution in this solver's place."""
         return False
 

@@ -31,8 +31,9 @@ class Newton(Iteration):
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
         return self._reconsider(system, super().find(system, start, max_steps))
 
-    def reduces(self, max_steps: int) -> bool:
-        return self.reduce and max_steps >= self.max_steps
+    @property
+    def reduces(self) -> bool:
+        return self.reduce
 
     @torch.no_grad()
     def _reconsider(self, system: System, found: Found) -> Found:
