@@ -10,7 +10,6 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.data import catalogue
-from ibnn.lab.data.formats.idx import IdxFile
 from ibnn.lab.data.source import Remote
 
 
@@ -18,15 +17,12 @@ from ibnn.lab.data.source import Remote
 def online(server, idx_contents, md5sum, monkeypatch):
     """Fashion-MNIST replaced by a tiny one that the local server publishes."""
     server.contents.update(idx_contents.packed)
-    files = [
-        IdxFile(
-            Remote((server.url(name),), md5sum(packed), len(packed)),
-            md5sum(gzip.decompress(packed)),
-        )
+    remotes = tuple(
+        Remote((server.url(name),), md5sum(packed), len(packed))
         for name, packed in idx_contents.packed.items()
-    ]
-    fields = ("train_images", "train_labels", "test_images", "test_labels")
-    tiny = replace(catalogue.SOURCES["fashion-mnist"], **dict(zip(fields, files, strict=True)))
+    )
+    contents = [md5sum(gzip.decompress(packed)) for packed in idx_contents.packed.values()]
+    tiny = replace(catalogue.SOURCES["fashion-mnist"], files=(remotes, contents))
     monkeypatch.setitem(catalogue.SOURCES, "fashion-mnist", tiny)
     return server
 

@@ -7,23 +7,19 @@ import numpy as np
 import pytest
 
 from ibnn.lab.data import DataError
-from ibnn.lab.data.formats.idx import IdxFile, IdxSource
+from ibnn.lab.data.formats.idx import IdxSource
 from ibnn.lab.data.source import Remote
 
 
 @pytest.fixture
 def source(idx_contents, md5sum):
-    files = [
-        IdxFile(
-            Remote((f"http://127.0.0.1:9/{name}",), md5sum(data), len(data)),
-            md5sum(gzip.decompress(data)),
-        )
-        for name, data in idx_contents.packed.items()
-    ]
-    train_images, train_labels, test_images, test_labels = files
-    return IdxSource(
-        "tiny", "", ("Tiny/raw", "tiny"), train_images, train_labels, test_images, test_labels
+    packed = idx_contents.packed
+    remotes = tuple(
+        Remote((f"http://127.0.0.1:9/{name}",), md5sum(data), len(data))
+        for name, data in packed.items()
     )
+    contents = [md5sum(gzip.decompress(data)) for data in packed.values()]
+    return IdxSource("tiny", "", ("Tiny/raw", "tiny"), (remotes, contents))
 
 
 def put(folder, contents):
@@ -34,8 +30,7 @@ def put(folder, contents):
 
 def unchecked(source):
     """The same source without known sums, so that only the structure speaks."""
-    names = ("train_images", "train_labels", "test_images", "test_labels")
-    return replace(source, **{n: replace(getattr(source, n), content_md5=None) for n in names})
+    return replace(source, files=(source.remotes, [None] * 4))
 
 
 def complaint(source, root):

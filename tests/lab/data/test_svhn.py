@@ -26,7 +26,7 @@ def test_two_files_make_a_dataset_and_ten_means_zero(tmp_path, md5sum, folder):
         savemat(path, {"X": images(len(y)), "y": y}, do_compression=True)
         data = path.read_bytes()
         remotes.append(Remote((f"http://127.0.0.1:9/{name}",), md5sum(data), len(data)))
-    source = SvhnSource("tiny", "", *remotes)
+    source = SvhnSource("tiny", "", ("svhn", "SVHN", ""), *remotes)
     found = source.find(tmp_path)
     assert found is not None
     ds = source.read(found)

@@ -63,3 +63,41 @@ class Source(ABC):
     def download(self, root: Path) -> None:
         """Fetches what is missing below `root`."""
         raise DataError(f"there is no official address for {self.name}")
+
+
+@dataclass(frozen=True)
+class FolderSource(Source):
+    """Published files in one of several folders below the root; downloads go to the first."""
+
+    folders: tuple[str, ...]
+
+    def place(self, folder: Path, remote: Remote) -> Path | None:
+        """Where the file is in a folder; None if it is not."""
+        path = folder / remote.name
+        return path if path.is_file() else None
+
+    def find(self, root: Path) -> list[Path] | None:
+        folder, missing = self._missing(root)
+        if missing:
+            return None
+        return [path for remote in self.remotes if (path := self.place(folder, remote))]
+
+    def advice(self, root: Path) -> str:
+        folder, missing = self._missing(root)
+        names = ", ".join(remote.name for remote in missing)
+        return f"put {names} (from {self.remotes[0].urls[0].rsplit('/', 1)[0]}) into {folder}"
+
+    def download(self, root: Path) -> None:
+        from ibnn.lab.data import download
+
+        folder, missing = self._missing(root)
+        for remote in missing:
+            download.fetch(remote, folder)
+
+    def _missing(self, root: Path) -> tuple[Path, list[Remote]]:
+        """The folder that lacks least, and what it lacks."""
+        gaps = [
+            (root / name, [r for r in self.remotes if not self.place(root / name, r)])
+            for name in self.folders
+        ]
+        return min(gaps, key=lambda gap: len(gap[1]))

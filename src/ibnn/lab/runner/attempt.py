@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ibnn.lab import data
@@ -18,23 +19,22 @@ from ibnn.lab.training import (
 )
 
 
+@dataclass
 class Attempts:
-    """Trains one run after the other and keeps the dataset of the last one in memory."""
+    """Trains one run after the other and keeps the dataset of the last one in memory.
 
-    def __init__(
-        self,
-        root: str | Path,
-        data_root: str | Path | None,
-        checkpoint_seconds: float = 1.0,
-        device: str = "cpu",
-        log: Sequence[str] = (),
-    ):
-        self.root = root
-        self.data_root = data_root
-        self.checkpoint_seconds = checkpoint_seconds
-        self.device = device
-        self.log = log
-        self._dataset: tuple[str, data.Dataset] | None = None
+    Args:
+        root, data_root, checkpoint_seconds, device, log: see `EngineOptions`.
+        dataset: of every run, where it is loaded already.
+    """
+
+    root: str | Path
+    data_root: str | Path | None
+    checkpoint_seconds: float = 1.0
+    device: str = "cpu"
+    log: Sequence[str] = ()
+    dataset: data.Dataset | None = None
+    _last: tuple[str, data.Dataset] | None = field(default=None, init=False)
 
     def __call__(self, config: RunConfig, on_epoch: Callable[[Metrics], None]) -> str:
         """Train; the empty text means finished, otherwise why not, and the traceback."""
@@ -53,10 +53,12 @@ class Attempts:
         return ""
 
     def _load(self, config: RunConfig) -> data.Dataset:
+        if self.dataset is not None:
+            return self.dataset
         name = f"{config.dataset} {config.data_checksum}"
-        if self._dataset is None or self._dataset[0] != name:
-            self._dataset = (name, load_dataset(config, self.data_root))
-        return self._dataset[1]
+        if self._last is None or self._last[0] != name:
+            self._last = (name, load_dataset(config, self.data_root))
+        return self._last[1]
 
 
 def record(root: str | Path, config: RunConfig, error: Exception) -> str:

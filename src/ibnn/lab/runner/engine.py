@@ -59,6 +59,12 @@ class EngineOptions:
         }
 
 
+def python_path() -> str:
+    """For processes started elsewhere: this ibnn first, then what this process has."""
+    source = str(Path(__file__).resolve().parents[3])
+    return os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
+
+
 def cores() -> int:
     """The processors this process may use."""
     if hasattr(os, "sched_getaffinity"):

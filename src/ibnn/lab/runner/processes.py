@@ -17,11 +17,10 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
-from pathlib import Path
 
 from ibnn.engine.native import loader
 from ibnn.lab.runner.attempt import record
-from ibnn.lab.runner.engine import EngineError, EngineOptions
+from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
@@ -158,15 +157,13 @@ class Worker:
                         pipe.close()
 
     def _start(self) -> subprocess.Popen[str]:
-        source = str(Path(__file__).resolve().parents[3])
-        path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
         process = subprocess.Popen(
             [sys.executable, "-m", "ibnn.lab.runner.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
             text=True,
-            env={**os.environ, **self._options.environment(), "PYTHONPATH": path},
+            env={**os.environ, **self._options.environment(), "PYTHONPATH": python_path()},
         )
         assert process.stdin is not None
         process.stdin.write(json.dumps(self._options.attempt(self._number)) + "\n")

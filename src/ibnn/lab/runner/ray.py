@@ -10,23 +10,14 @@ import importlib
 import os
 import socket
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from ibnn.lab import data, files
 from ibnn.lab.plugins import load_plugins
-from ibnn.lab.runner.attempt import record
-from ibnn.lab.runner.engine import EngineError, EngineOptions
+from ibnn.lab.runner.attempt import Attempts, record
+from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
 from ibnn.lab.runner.events import Emit, Event
-from ibnn.lab.training import (
-    Metrics,
-    RunConfig,
-    RunError,
-    RunFolder,
-    load_dataset,
-    make_listeners,
-    train,
-)
+from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder, load_dataset
 
 POLL_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
@@ -50,12 +41,10 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
 
 def _connect(ray: Any, options: EngineOptions) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    source = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     keywords: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if options.address is None:
         keywords |= {"num_cpus": options.workers * options.threads, "include_dashboard": False}
-        keywords["runtime_env"] = {"env_vars": {"PYTHONPATH": path}}
+        keywords["runtime_env"] = {"env_vars": {"PYTHONPATH": python_path()}}
     else:
         _knock(options.address)
         keywords["address"] = options.address
@@ -89,6 +78,8 @@ def _run(ray: Any, configs: Sequence[RunConfig], options: EngineOptions, emit: E
     datasets: dict[str, Any] = {}
     running: dict[Any, RunConfig] = {}
     by_identity = {config.identity(): config for config in configs}
+    # the device is chosen where the task runs
+    attempt = {**options.attempt(), "root": str(options.root.absolute()), "device": options.device}
     for config in configs:
         if config.dataset not in datasets:
             try:
@@ -96,16 +87,7 @@ def _run(ray: Any, configs: Sequence[RunConfig], options: EngineOptions, emit: E
             except (data.DataError, RunError) as error:
                 emit(Event(kind="failed", config=config, text=record(options.root, config, error)))
                 continue
-        root = str(options.root.absolute())
-        job = task.remote(
-            config.to_json(),
-            root,
-            datasets[config.dataset],
-            options.checkpoint_seconds,
-            options.device,
-            list(options.log),
-            mailbox,
-        )
+        job = task.remote(config.to_json(), attempt, datasets[config.dataset], mailbox)
         running[job] = config
 
     def pass_on() -> None:
@@ -160,13 +142,7 @@ class Mailbox:
 
 
 def _task(
-    config_json: str,
-    root: str,
-    dataset: data.Dataset,
-    checkpoint_seconds: float,
-    device: str,
-    log: list[str],
-    mailbox: Any,
+    config_json: str, attempt: dict[str, Any], dataset: data.Dataset, mailbox: Any
 ) -> tuple[str, dict[str, bytes]]:
     """On the cluster: train one run; what went wrong as text, and the files of the run."""
     load_plugins()
@@ -177,25 +153,10 @@ def _task(
     def on_epoch(metrics: Metrics) -> None:
         mailbox.post.remote(identity, "epoch", metrics)
 
-    text = ""
-    try:
-        train(
-            config,
-            root,
-            dataset=dataset,
-            device=device,
-            on_epoch=on_epoch,
-            listeners=make_listeners(log),
-            checkpoint_seconds=checkpoint_seconds,
-        )
-    except Exception as error:
-        text = record(root, config, error)
-    folder = RunFolder(root, identity)
+    text = Attempts(**attempt, dataset=dataset)(config, on_epoch)
+    folder = RunFolder(attempt["root"], identity)
     kept = [
-        folder.config_file,
-        folder.metrics_file,
-        folder.checkpoint_file,
-        folder.error_file,
-        folder.result_file,
+        *(folder.config_file, folder.metrics_file, folder.checkpoint_file),
+        *(folder.error_file, folder.result_file),
     ]
     return text, {file.name: file.read_bytes() for file in kept if file.exists()}

@@ -18,7 +18,7 @@ from typing import Any
 from ibnn.engine.native import loader
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import Attempts, record
-from ibnn.lab.runner.engine import EngineError, EngineOptions
+from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder
 
@@ -89,10 +89,8 @@ def _executor(options: EngineOptions) -> Any:
 
 def _environment(options: EngineOptions) -> Mapping[str, str]:
     """What a job must find set before its Python starts."""
-    source = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(filter(None, [source, os.environ.get("PYTHONPATH")]))
     plugins = os.environ.get("IBNN_PLUGINS", "")
-    return {**options.environment(), "PYTHONPATH": path, "IBNN_PLUGINS": plugins}
+    return {**options.environment(), "PYTHONPATH": python_path(), "IBNN_PLUGINS": plugins}
 
 
 def _job(attempt: dict[str, Any], config_json: str) -> str:

@@ -15,65 +15,50 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ibnn.lab.data import download, verify
+from ibnn.lab.data import verify
 from ibnn.lab.data.dataset import Dataset
 from ibnn.lab.data.errors import DataError, every
-from ibnn.lab.data.source import Remote, Source
+from ibnn.lab.data.source import FolderSource, Remote
 
 _UNSIGNED_BYTE = 0x08
 
 
-@dataclass(frozen=True)
-class IdxFile:
-    """One of the four files: where it is published and the md5 sum of its unpacked contents."""
+def published(places: Sequence[str], table: str) -> tuple[tuple[Remote, ...], tuple[str, ...]]:
+    """Files that are the same at several addresses, and the md5 sums of their unpacked contents.
 
-    remote: Remote
-    content_md5: str | None
-
-    def find(self, folder: Path) -> Path | None:
-        """The file in `folder`, packed or unpacked."""
-        packed = folder / self.remote.name
-        unpacked = packed.with_suffix("")
-        return packed if packed.is_file() else unpacked if unpacked.is_file() else None
-
-
-def published(
-    places: Sequence[str], name: str, size: int, md5: str, content_md5: str | None
-) -> IdxFile:
-    """A file that is the same at several addresses."""
-    return IdxFile(Remote(tuple(f"{place}/{name}" for place in places), md5, size), content_md5)
+    Args:
+        table: a line for each file: its name without .gz, its size, its md5 sum, and that of its
+            contents.
+    """
+    lines = [line.split() for line in table.strip().splitlines()]
+    remotes = (
+        Remote(tuple(f"{place}/{name}.gz" for place in places), md5, int(size))
+        for name, size, md5, _ in lines
+    )
+    return tuple(remotes), tuple(content for *_, content in lines)
 
 
 @dataclass(frozen=True)
-class IdxSource(Source):
-    """Four idx files in one folder; the first of `folders` is where downloads go."""
+class IdxSource(FolderSource):
+    """Four idx files in one folder: images and labels for training, then for testing."""
 
-    folders: tuple[str, ...]
-    train_images: IdxFile
-    train_labels: IdxFile
-    test_images: IdxFile
-    test_labels: IdxFile
+    files: tuple[tuple[Remote, ...], Sequence[str | None]]
     classes: int = 10
 
     @property
-    def files(self) -> tuple[IdxFile, ...]:
-        return self.train_images, self.train_labels, self.test_images, self.test_labels
-
-    @property
     def remotes(self) -> tuple[Remote, ...]:
-        return tuple(file.remote for file in self.files)
+        return self.files[0]
 
-    def find(self, root: Path) -> list[Path] | None:
-        folder, missing = self._missing(root)
-        if missing:
-            return None
-        return [path for file in self.files if (path := file.find(folder))]
+    def place(self, folder: Path, remote: Remote) -> Path | None:
+        """Packed or unpacked."""
+        packed = super().place(folder, remote)
+        unpacked = (folder / remote.name).with_suffix("")
+        return packed or (unpacked if unpacked.is_file() else None)
 
     def read(self, files: Sequence[Path]) -> Dataset:
-        sums = [file.content_md5 for file in self.files]
         jobs = [
             partial(read_array, path, dimensions, md5)
-            for path, dimensions, md5 in zip(files, (3, 1, 3, 1), sums, strict=True)
+            for path, dimensions, md5 in zip(files, (3, 1, 3, 1), self.files[1], strict=True)
         ]
         arrays = every(jobs)
         for i in (0, 2):
@@ -86,34 +71,8 @@ class IdxSource(Source):
                 f"{files[2]}: expected images of {tuple(arrays[0].shape[1:])} as in {files[0]}, "
                 f"found {tuple(arrays[2].shape[1:])}"
             )
-        return Dataset(
-            self.name,
-            images[0],
-            labels[0],
-            images[1],
-            labels[1],
-            self.classes,
-            tuple(images[0].shape[1:]),
-        )
-
-    def advice(self, root: Path) -> str:
-        folder, missing = self._missing(root)
-        names = ", ".join(file.remote.name for file in missing)
-        place = self.train_images.remote.urls[0].rsplit("/", 1)[0]
-        return f"put {names} (from {place}) into {folder}"
-
-    def download(self, root: Path) -> None:
-        folder, missing = self._missing(root)
-        for file in missing:
-            download.fetch(file.remote, folder)
-
-    def _missing(self, root: Path) -> tuple[Path, list[IdxFile]]:
-        """The folder that lacks least, and what it lacks."""
-        gaps = [
-            (root / name, [file for file in self.files if not file.find(root / name)])
-            for name in self.folders
-        ]
-        return min(gaps, key=lambda gap: len(gap[1]))
+        splits = (images[0], labels[0], images[1], labels[1])
+        return Dataset(self.name, *splits, self.classes, tuple(images[0].shape[1:]))
 
 
 def read_array(path: Path, dimensions: int, md5: str | None = None) -> NDArray[np.uint8]:

@@ -11,51 +11,28 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ibnn.lab.data import download, verify
+from ibnn.lab.data import verify
 from ibnn.lab.data.dataset import Dataset
 from ibnn.lab.data.errors import DataError, every
-from ibnn.lab.data.source import Remote, Source
+from ibnn.lab.data.source import FolderSource, Remote
 
 
 @dataclass(frozen=True)
-class SvhnSource(Source):
-    """train_32x32.mat and test_32x32.mat in one of `folders`; downloads go to the first."""
+class SvhnSource(FolderSource):
+    """train_32x32.mat and test_32x32.mat."""
 
     train: Remote
     test: Remote
-    folders: tuple[str, ...] = ("svhn", "SVHN", "")
 
     @property
     def remotes(self) -> tuple[Remote, ...]:
         return self.train, self.test
-
-    def find(self, root: Path) -> list[Path] | None:
-        folder, missing = self._missing(root)
-        return None if missing else [folder / remote.name for remote in self.remotes]
 
     def read(self, files: Sequence[Path]) -> Dataset:
         sums = [remote.md5 for remote in self.remotes]
         jobs = [partial(read_mat, path, md5) for path, md5 in zip(files, sums, strict=True)]
         (x_train, y_train), (x_test, y_test) = every(jobs)
         return Dataset(self.name, x_train, y_train, x_test, y_test, 10, (3, 32, 32))
-
-    def advice(self, root: Path) -> str:
-        folder, missing = self._missing(root)
-        names = ", ".join(remote.name for remote in missing)
-        return f"put {names} (from {self.train.urls[0].rsplit('/', 1)[0]}) into {folder}"
-
-    def download(self, root: Path) -> None:
-        folder, missing = self._missing(root)
-        for remote in missing:
-            download.fetch(remote, folder)
-
-    def _missing(self, root: Path) -> tuple[Path, list[Remote]]:
-        """The folder that lacks least, and what it lacks."""
-        gaps = [
-            (root / name, [r for r in self.remotes if not (root / name / r.name).is_file()])
-            for name in self.folders
-        ]
-        return min(gaps, key=lambda gap: len(gap[1]))
 
 
 def read_mat(path: Path, md5: str | None = None) -> tuple[Tensor, Tensor]:
