@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibnn.lab.report.verdict.effects import EFFECTS, epochs_saved
+from ibnn.lab.report.verdict.effects import EFFECTS, saved
 from ibnn.lab.report.verdict.page import TABLES, refresh
 from ibnn.lab.report.verdict.source import Sources
 
@@ -70,7 +70,7 @@ def test_epochs_saved_by_hand():
         for epoch, value in enumerate(curve)
     ]
     # 0.6, the standard best, in epoch 3 and in epoch 2
-    assert epochs_saved(rows).mean == pytest.approx(1.0)
+    assert saved("running_mean", "epoch")(rows).mean == pytest.approx(1.0)
 
 
 def test_how_much_was_trained_is_read_off_the_runs():

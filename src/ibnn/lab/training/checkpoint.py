@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 from torch import Tensor
@@ -38,21 +38,22 @@ class Checkpoint:
     devices: tuple[str, ...] = ()  # every device it has been on; not known of runs of 0.1
 
 
+# what is written as it is
+_PLAIN = [
+    field.name
+    for field in fields(Checkpoint)
+    if field.name not in ("weights", "momentum", "metrics")
+]
+
+
 def write(path: Path, previous: Path, checkpoint: Checkpoint) -> None:
     """Write atomically; the file that was there before becomes `previous`."""
     tensors = {f"weights/{name}": value for name, value in checkpoint.weights.items()}
     tensors |= {f"momentum/{name}": value for name, value in checkpoint.momentum.items()}
     about = {
         "version": VERSION,
-        "identity": checkpoint.identity,
-        "image_shape": checkpoint.image_shape,
-        "classes": checkpoint.classes,
-        "data": checkpoint.data,
-        "epochs_done": checkpoint.epochs_done,
-        "neuron": checkpoint.neuron,
+        **{name: getattr(checkpoint, name) for name in _PLAIN},
         "metrics": [line.to_line() for line in checkpoint.metrics],
-        "threads": checkpoint.threads,
-        "devices": checkpoint.devices,
     }
     with files.atomic(path) as file:
         file.write(packed(about, tensors))
@@ -67,18 +68,12 @@ def read(path: Path) -> Checkpoint:
     about, tensors = unpack(path)
     if about["version"] != VERSION:
         raise CheckpointError(f"{path} has version {about['version']}, expected {VERSION}")
+    plain = {name: about[name] for name in _PLAIN if name in about}
     return Checkpoint(
-        identity=about["identity"],
-        image_shape=tuple(about["image_shape"]),
-        classes=about["classes"],
-        data=about["data"],
-        epochs_done=about["epochs_done"],
-        neuron=about["neuron"],
         weights=_part(tensors, "weights/"),
         momentum=_part(tensors, "momentum/"),
         metrics=tuple(Metrics.from_dict(json.loads(line)) for line in about["metrics"]),
-        threads=tuple(about["threads"]),
-        devices=tuple(about.get("devices", ())),
+        **{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()},
     )
 
 

@@ -16,13 +16,16 @@ LEARNT, NEGATIVE = "implicit, λ learnt", "implicit, λ = -0.2"
 PIXLE = "similarity, as torchattacks writes it"
 
 
+Difference = Callable[[Sequence[Row]], Paired | None]
+
+
 @dataclass(frozen=True)
 class Effect:
     """A claim and how it is measured: the experiment, the difference, and its unit."""
 
     claim: str
     experiment: str
-    difference: Callable[[Sequence[Row]], Paired | None]
+    difference: Difference
     unit: str = "points"
     scale: float = 100.0
     digits: int = 2
@@ -46,77 +49,39 @@ def _by_seed(rows: Sequence[Row], neuron: str, column: str, axis: str) -> dict[i
     return {seed: [value for _, value in sorted(pairs)] for seed, pairs in found.items()}
 
 
-def _axis(rows: Sequence[Row], *names: str) -> str:
-    return next(name for name in names if name in rows[0])
+def between(column: str, axis: str, read: Callable[[list[float]], float]) -> Difference:
+    """Implicit minus standard of one number read off each seed's values along an axis."""
+
+    def difference(rows: Sequence[Row]) -> Paired | None:
+        found = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
+        return paired(*({seed: read(values) for seed, values in f.items()} for f in found))
+
+    return difference
 
 
-def _between(
-    rows: Sequence[Row], column: str, axis: str, read: Callable[[list[float]], float]
-) -> Paired | None:
-    """Implicit minus standard of one number read off each seed's values."""
-    ours, theirs = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
-    return paired(
-        {seed: read(values) for seed, values in ours.items()},
-        {seed: read(values) for seed, values in theirs.items()},
-    )
-
-
-def best_accuracy(rows: Sequence[Row]) -> Paired | None:
-    """Of learning-speed: the best epoch."""
-    return _between(rows, "accuracy", "epoch", max)
-
-
-def last_accuracy(rows: Sequence[Row]) -> Paired | None:
-    """Of learning-speed: the last epoch."""
-    return _between(rows, "accuracy", "epoch", lambda values: values[-1])
-
-
-def _saved(rows: Sequence[Row], column: str, axis: str) -> Paired | None:
+def saved(column: str, axis: str) -> Difference:
     """How much less of the axis an implicit network needs for the highest level both reach."""
-    xs = sorted({float(row[axis]) for row in rows})
-    ours, theirs = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
-    needed = {
-        seed: needed_for_common_best(xs, theirs[seed], ours[seed])
-        for seed in ours.keys() & theirs.keys()
-        if len(ours[seed]) == len(theirs[seed]) == len(xs)
-    }
-    first = {seed: pair[0] for seed, pair in needed.items()}
-    return paired(first, {seed: pair[1] for seed, pair in needed.items()})
+
+    def difference(rows: Sequence[Row]) -> Paired | None:
+        xs = sorted({float(row[axis]) for row in rows})
+        ours, theirs = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
+        needed = {
+            seed: needed_for_common_best(xs, theirs[seed], ours[seed])
+            for seed in ours.keys() & theirs.keys()
+            if len(ours[seed]) == len(theirs[seed]) == len(xs)
+        }
+        first = {seed: pair[0] for seed, pair in needed.items()}
+        return paired(first, {seed: pair[1] for seed, pair in needed.items()})
+
+    return difference
 
 
-def epochs_saved(rows: Sequence[Row]) -> Paired | None:
-    """Of learning-speed: running mean of three epochs."""
-    return _saved(rows, "running_mean", "epoch")
+def with_noise(values: list[float]) -> float:
+    """The mean over every fraction of wrong labels above 0."""
+    return fmean(values[1:])
 
 
-def data_saved(rows: Sequence[Row]) -> Paired | None:
-    """Of data-fraction: the fraction of the data saved at equal accuracy."""
-    return _saved(rows, "best_accuracy", _axis(rows, "fraction", "share"))
-
-
-def mean_over_data(rows: Sequence[Row]) -> Paired | None:
-    """Of data-fraction: the mean over all fractions."""
-    return _between(rows, "best_accuracy", _axis(rows, "fraction", "share"), fmean)
-
-
-def mean_over_channels(rows: Sequence[Row]) -> Paired | None:
-    """Of expressivity: the mean over all widths."""
-    return _between(rows, "best_accuracy", "channels", fmean)
-
-
-def mean_over_labels(rows: Sequence[Row]) -> Paired | None:
-    """Of memorization: the mean over every share of wrong labels above 0."""
-    return _between(rows, "best_accuracy", "wrong_labels", lambda values: fmean(values[1:]))
-
-
-def gain_with_noise(rows: Sequence[Row]) -> Paired | None:
-    """Of memorization: the gain with wrong labels minus the gain without."""
-    return _between(
-        rows, "best_accuracy", "wrong_labels", lambda values: fmean(values[1:]) - values[0]
-    )
-
-
-def under_pgd(name: str, attack: str) -> Callable[[Sequence[Row]], Paired | None]:
+def under_pgd(name: str, attack: str) -> Difference:
     """Of pgd: mean accuracy over every eps above 0, against the white-box standard network."""
 
     def robust(rows: Sequence[Row], network: str, kind: str) -> dict[int, float]:
@@ -138,7 +103,7 @@ def under_pixle(rows: Sequence[Row]) -> Paired | None:
     return paired(left(LEARNT), left(STANDARD))
 
 
-def converted(lam: float, way: str, column: str) -> Callable[[Sequence[Row]], Paired | None]:
+def converted(lam: float, way: str, column: str) -> Difference:
     """Of transfer: a converted network minus itself at lam = 0."""
 
     def value(rows: Sequence[Row], at: float) -> dict[int, float]:
@@ -151,49 +116,61 @@ def converted(lam: float, way: str, column: str) -> Callable[[Sequence[Row]], Pa
     return lambda rows: paired(value(rows, lam), value(rows, 0.0))
 
 
+EPOCHS = ("epochs", 1.0, 1)
+DATA = ("points of the data", 100.0, 1)
+OLD, REFITTED = "old head", "refitted head"
+
 EFFECTS = (
-    Effect("more accurate: best epoch", "learning-speed", best_accuracy),
-    Effect("... after the last epoch", "learning-speed", last_accuracy),
+    Effect("more accurate: best epoch", "learning-speed", between("accuracy", "epoch", max)),
+    Effect(
+        "... after the last epoch",
+        "learning-speed",
+        between("accuracy", "epoch", lambda values: values[-1]),
+    ),
     Effect(
         "needs fewer epochs for the accuracy both reach",
         "learning-speed",
-        epochs_saved,
-        "epochs",
-        1.0,
-        1,
+        saved("running_mean", "epoch"),
+        *EPOCHS,
     ),
-    Effect("more accurate from less data, mean over fractions", "data-fraction", mean_over_data),
+    Effect(
+        "more accurate from less data, mean over fractions",
+        "data-fraction",
+        between("best_accuracy", "fraction", fmean),
+    ),
     Effect(
         "needs less data for the accuracy both reach",
         "data-fraction",
-        data_saved,
-        "points of the data",
-        100.0,
-        1,
+        saved("best_accuracy", "fraction"),
+        *DATA,
     ),
     Effect(
-        "more accurate at equal parameters, mean over widths", "expressivity", mean_over_channels
+        "more accurate at equal parameters, mean over widths",
+        "expressivity",
+        between("best_accuracy", "channels", fmean),
     ),
-    Effect("more accurate with wrong labels", "memorization", mean_over_labels),
-    Effect("the gain is larger with wrong labels than without", "memorization", gain_with_noise),
+    Effect(
+        "more accurate with wrong labels",
+        "memorization",
+        between("best_accuracy", "wrong_labels", with_noise),
+    ),
+    Effect(
+        "the gain is larger with wrong labels than without",
+        "memorization",
+        between("best_accuracy", "wrong_labels", lambda values: with_noise(values) - values[0]),
+    ),
     Effect("more robust, the paper's PGD (transfer)", "pgd", under_pgd(LEARNT, "transfer")),
     Effect("more robust, white-box PGD", "pgd", under_pgd(LEARNT, "white_box")),
     Effect("lam = -0.2 more robust, white-box PGD", "pgd", under_pgd(NEGATIVE, "white_box")),
     Effect("more robust under Pixle", "pixle", under_pixle),
     Effect(
-        "conversion to lam = -0.02 gains accuracy",
-        "transfer",
-        converted(-0.02, "old head", "accuracy"),
+        "conversion to lam = -0.02 gains accuracy", "transfer", converted(-0.02, OLD, "accuracy")
     ),
-    Effect(
-        "... gains robust accuracy",
-        "transfer",
-        converted(-0.02, "old head", "attacked"),
-    ),
+    Effect("... gains robust accuracy", "transfer", converted(-0.02, OLD, "robust_accuracy")),
     Effect(
         "conversion to lam = -0.1 with a refitted head gains robust accuracy",
         "transfer",
-        converted(-0.1, "refitted head", "attacked"),
+        converted(-0.1, REFITTED, "robust_accuracy"),
     ),
 )
 

@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 Row = Mapping[str, str]
+
+# columns of older files -> today's names
+_RENAMED = {"data-fraction": {"share": "fraction"}, "transfer": {"attacked": "robust_accuracy"}}
 DATASETS = ("fashion-mnist", "svhn-resplit", "cifar10")
 
 
@@ -34,8 +37,12 @@ class Sources:
         for dataset in (*DATASETS, "arrows"):
             for file in sorted(results.glob(f"*-{dataset}/*.csv")):
                 if file.parent.name == f"{file.stem}-{dataset}":
+                    renamed = _RENAMED.get(file.stem, {})
                     with file.open(newline="") as lines:
-                        self._files[file.stem, dataset] = list(csv.DictReader(lines))
+                        self._files[file.stem, dataset] = [
+                            {renamed.get(name, name): value for name, value in row.items()}
+                            for row in csv.DictReader(lines)
+                        ]
         self._trained = _trained(self._files.values())
 
     def get(self, experiment: str, dataset: str) -> Source | None:
