@@ -130,3 +130,26 @@ def test_a_unit_at_the_end_of_the_world_costs_the_others_no_digits(engine, gener
     v, _, _ = oracle.gradient_row(rest, -0.2, 10.0, g[near].numpy(), weights, z=z)
     assert np.linalg.norm(dy[near].numpy() - v) <= 1e-8 * np.linalg.norm(v)
     assert dy[7] == pytest.approx(float(g[7]), rel=1e-12)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("sigma", ["tanh", "erf"])
+def test_a_narrow_row_far_from_zero_keeps_its_digits_near_the_threshold(engine, sigma):
+    """J enlarges what rounding makes of slope * y, which is as large as the row's place."""
+    slope, rng = 147.0, np.random.default_rng(0)
+    lam = 0.9978 / slope
+    y = torch.tensor(0.0835 + 2.6e-6 * rng.standard_normal(35), dtype=torch.float32)
+    z = ibnn.implicit_bias(y, lam, slope, sigma=sigma, engine=engine, on_failure="raise")
+    lam, slope = float(torch.tensor(lam)), float(torch.tensor(slope))
+    exact = oracle.solve_row(y.double().numpy(), lam, slope, sigma=sigma)
+    assert np.abs(z.numpy() - exact).max() <= 1e-4 * np.ptp(exact)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_the_error_of_a_series_does_not_grow_with_the_threshold_near(engine):
+    slope, rng = 0.0129, np.random.default_rng(0)
+    y = torch.tensor(rng.uniform(-1, 1, 189))
+    lam = 0.975 / slope
+    z = ibnn.implicit_bias(y, lam, slope, engine=engine, on_failure="raise")
+    exact = oracle.solve_row(y.numpy(), lam, slope)
+    assert np.abs(z.numpy() - exact).max() <= 1e-10

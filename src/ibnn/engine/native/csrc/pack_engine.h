@@ -47,7 +47,8 @@ template <Sigma kind, class T> class PackEngine {
     mine &= p * kUlp * size_of(origin - nearest_to_zero(low, high)) <= asked;
     M solved = {};
     for (Way way : kWays) {
-      const M now = mine & lanes_for(way, n, c, reach, spread);
+      M now = mine & lanes_for(way, n, c, reach, spread);
+      if (way == Way::sorted) now &= kSeries * size_of(c) <= kSlack * least * asked;
       if (!any_lane(now)) continue;
       for (long i = 0; i < n; ++i) in_[i] = now ? p * (raw_[i] - origin) : V{};
       const auto found = by(way, [&](auto& solver) { return run(solver, c, atol, now); });
@@ -119,6 +120,9 @@ template <Sigma kind, class T> class PackEngine {
   static constexpr T kAllowed = sizeof(T) == 4 ? T(3e-5) : T(1e-9);  // of the relative error of v
   // The noise of running sums, 1e-6 or 1e-14 where they cancel most, is to be a small share of the spread of a row.
   static constexpr T kNarrow = sizeof(T) == 4 ? T(1) : T(1e-4);
+  // What the series of the running sums leaves out (sorted_table.h), and how much of it z may show: the accuracy asked for by
+  // default is 5 and 100 times finer than what is promised.
+  static constexpr T kSeries = sizeof(T) == 4 ? T(7e-8) : T(2e-12), kSlack = sizeof(T) == 4 ? T(2) : T(50);
   Pairs pairs_;
   Sorted sorted_;
   Array<V> raw_, g_, rhs_, in_, out_;

@@ -13,15 +13,15 @@ namespace ibnn {
 // Terms of the Chebyshev moments of a cell: enough for the type the caller works in.
 template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
 
-// By the bits: the compiler is allowed to reorder sums, so arithmetic with NaN and inf would prove nothing.
-inline double range(const float* x, long n) {
-  float low, high;
+inline void range_of(const double* x, long n, double* low, double* high) {
+  const auto ends = std::minmax_element(x, x + n);
+  *low = *ends.first, *high = *ends.second;
+}
+
+template <class T> double range(const T* x, long n) {
+  T low, high;
   range_of(x, n, &low, &high);
   return static_cast<double>(high) - low;
-}
-inline double range(const double* x, long n) {
-  const auto ends = std::minmax_element(x, x + n);
-  return *ends.second - *ends.first;
 }
 
 inline double size_of(const float* x, long n) {
@@ -35,6 +35,7 @@ inline double size_of(const double* x, long n) {
   return size;
 }
 
+// By the bits: the compiler is allowed to reorder sums, so arithmetic with NaN and inf would prove nothing.
 template <class T> bool finite_row(const T* x, long n) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
   constexpr Bits exponent = sizeof(T) == 4 ? Bits(0x7f800000) : Bits(0x7ff0000000000000);
@@ -68,13 +69,20 @@ template <Sigma kind, class T> struct Rows {
   Array<T> in_order;
   std::vector<std::pair<T, long>> order;
 
-  // slope * x; x itself where that is all the same.
-  const T* scaled(const T* x, long n, T slope) {
-    if (slope == T(1)) return x;
+  // slope * (x - origin); x itself where that is all the same.
+  const T* scaled(const T* x, long n, T slope, T origin) {
+    if (slope == T(1) && origin == T(0)) return x;
     row.resize(n);
     T* out = row.data();
-    for (long i = 0; i < n; ++i) out[i] = slope * x[i];
+    for (long i = 0; i < n; ++i) out[i] = slope * (x[i] - origin);
     return out;
+  }
+
+  // The unit nearest to 0, where all are within a factor of 2 of it and differences are therefore exact; else 0. Far from 0
+  // a product with the slope would cost a narrow row its digits.
+  static T origin_of(T low, T high) {
+    if (low > 0 && high <= 2 * low) return low;
+    return high < 0 && low >= 2 * high ? high : T(0);
   }
 
   const double* widen(const T* x, long n, Array<double>& buffer) {
@@ -95,11 +103,14 @@ template <Sigma kind, class T> struct Rows {
   // 1 at most: over that sigma varies.
   Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
     Outcome out;
-    const double spread = range(y, n);
+    T low, high;
+    range_of(y, n, &low, &high);
+    const double spread = static_cast<double>(high) - low;
     const double near = resolution * (strength > 0 ? std::min(1.0, slope * spread) : slope * spread);
     if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;
     const T p = static_cast<T>(slope);
-    const T* wide = scaled(y, n, p);
+    const T origin = origin_of(low, high);
+    const T* wide = scaled(y, n, p, origin);
     if (!finite_row(wide, n)) {
       spoil(z, n);
       return {std::numeric_limits<double>::infinity(), 0, false};
@@ -109,8 +120,8 @@ template <Sigma kind, class T> struct Rows {
     const double spread_of_z = slope * spread / (strength > 0 && strength < 1 ? 1 - strength : 1);
     const double noise = sizeof(T) == 4 ? 2e-8 * std::fabs(strength) * std::min(1.0, spread_of_z) : 0;
     out = find_scaled(wide, n, strength, near > 0 ? std::min(atol, near) : atol, noise, z);
-    if (p != T(1))
-      for (long i = 0; i < n; ++i) z[i] /= p;
+    if (p != T(1) || origin != T(0))
+      for (long i = 0; i < n; ++i) z[i] = origin + z[i] / p;
     return out;
   }
 
