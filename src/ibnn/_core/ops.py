@@ -7,7 +7,6 @@ is `SolveOptions.text`.
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -15,51 +14,14 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core import solution
+from ibnn._core.on_sums import adjoint_on_sums, solve_on_sums, tolerances
+from ibnn._core.on_sums import pair_sum as sum_by_engine
 from ibnn._core.opaque import opaque
-from ibnn._core.options import SolveOptions, read
-from ibnn._core.system import GRADIENT_ERROR, RESOLUTION, LinearSolve, PairSum, System
-from ibnn.solver.base import Found
-from ibnn.solver.linear import conjugate_gradients, relative_error
+from ibnn._core.options import read
+from ibnn._core.system import GRADIENT_ERROR, RESOLUTION
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-# accuracy of z where none is asked for: a few roundings above the best the dtype can do
-_ACCURACY = {torch.float32: 2e-6, torch.float64: 1e-12}
-
-
-def system(
-    y: Tensor,
-    strength: Tensor,
-    slope: Tensor,
-    weight: Tensor | None,
-    units: Sequence[int],
-    options: SolveOptions,
-    pair_sum: PairSum | None = None,
-    linear_solve: LinearSolve | None = None,
-) -> System:
-    """The equation of these rows; y and strength already carry the slope."""
-    atol, rtol = _tolerances(options, y.dtype)
-
-    def plain_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
-        return _pair_sum(z, a, weight, order, units, options)
-
-    return System(
-        y=y,
-        strength=strength.unsqueeze(-1),
-        atol=(atol * slope.detach()).unsqueeze(-1),
-        rtol=rtol,
-        pair_sum=pair_sum or plain_sum,
-        eigenvalue=options.sums.eigenvalue_bound(None if weight is None else weight.detach()),
-        self_weight=options.sums.self_weight(weight, units),
-        differentiable_solve=linear_solve,
-    )
-
-
-def _tolerances(options: SolveOptions, dtype: torch.dtype) -> tuple[float, float]:
-    default = _ACCURACY[dtype]
-    atol = default if options.atol is None else options.atol
-    return atol, default if options.rtol is None else options.rtol
 
 
 def _in_full_precision(function: Callable[P, T]) -> Callable[P, T]:
@@ -105,7 +67,7 @@ def solve(
     if start is None and solver.reduces and y.numel():
         engine = engines.choose(case, options.engine)
     if engine is not None:
-        atol, rtol = _tolerances(options, y.dtype)
+        atol, rtol = tolerances(options, y.dtype)
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
         strength = lam * (slope if y.device.type == "mps" else slope.double())
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
@@ -128,42 +90,18 @@ def solve(
             raise ValueError(f"slope must be positive, got {float(slope.min())}")
         index = (~done & residual.isfinite()).nonzero().squeeze(-1)
         if len(index):
-            # near the threshold it takes a double's digits, which an engine may have lacked
-            doubles = engine is not None and weight is None and y.device.type != "mps"
             begin = z[index] if start is None else start[index]
             row = y[index], lam[index], slope[index], begin
-            better = _solve_on_sums(*row, weight, units, options, doubles)
-            z[index] = better.z.to(z.dtype)
+            better = solve_on_sums(*row, weight, units, options)
+            z[index] = better.z
             converged[index] = better.excess <= 1
             steps[index] += better.steps
-            residual[index] = better.residual.to(residual.dtype)
+            residual[index] = better.residual
         if not solver.approximate:
             solution.report("implicit bias", ~converged, residual, options.on_failure, watcher)
     if watcher is not None:
         watcher.last_solve = solution.LastSolve(converged, residual, steps)
     return z, converged, residual, steps
-
-
-def _solve_on_sums(
-    y: Tensor,
-    lam: Tensor,
-    slope: Tensor,
-    begin: Tensor,
-    weight: Tensor | None,
-    units: Sequence[int],
-    options: SolveOptions,
-    in_doubles: bool,
-) -> Found:
-    """What the solver itself finds, to the accuracy of y's dtype."""
-    atol, rtol = _tolerances(options, y.dtype)
-    if in_doubles:
-        y, lam, slope, begin = y.double(), lam.double(), slope.double(), begin.double()
-    options = replace(options, atol=atol, rtol=rtol)
-    p = slope.unsqueeze(-1)
-    equation = system(y * p, lam * slope, slope, weight, units, options)
-    begin = torch.where(begin.isfinite(), begin * p, equation.y)
-    found = options.solver.find(equation, begin, options.steps_allowed)
-    return replace(found, z=found.z / p, residual=found.residual / slope)
 
 
 def _empty_solve_adjoint(z, g, strength, weight, units, how):
@@ -192,14 +130,7 @@ def solve_adjoint(
         if z.device.type != "cpu" or bool(still.any()):
             v = torch.where(still.unsqueeze(-1), g, v)
     else:
-        equation = system(z, strength, torch.ones_like(strength), weight, units, options)
-        jacobian, diagonal = equation.linearised(z)
-        rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
-        v, left = conjugate_gradients(jacobian, g, diagonal, rtol, 500)
-        # a row that stopped above the threshold is not solved, whatever its diagonal says
-        error = torch.maximum(relative_error(jacobian, g, diagonal, v), 0.1 * left)
-        v = torch.where(strength.unsqueeze(-1) == 0, g, v)
-        dot = (v * equation.bias(z)).sum(-1)
+        v, error, dot = adjoint_on_sums(z, g, strength, weight, units, options)
     failed = error > GRADIENT_ERROR[z.dtype]
     if bool(failed.any()):
         # a row that is not finite needs no further word: it was reported on the way forward
@@ -219,21 +150,7 @@ def pair_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, order: int, units: Sequence[int], how: str
 ) -> Tensor:
     """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
-    return _pair_sum(z, a, weight, order, units, read(how)) if z.numel() else z.clone()
-
-
-def _pair_sum(
-    z: Tensor,
-    a: Tensor | None,
-    weight: Tensor | None,
-    order: int,
-    units: Sequence[int],
-    options: SolveOptions,
-) -> Tensor:
-    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, order)
-    engine = engines.choose(case, options.engine)
-    assert engine is not None  # the portable one has every sum
-    return engine.pair_sum(case, z, a, weight)
+    return sum_by_engine(z, a, weight, order, units, read(how)) if z.numel() else z.clone()
 
 
 def _empty_pair_outer(z, g, a, weight, order, units, how):

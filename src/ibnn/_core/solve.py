@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ibnn._core import adjoint, ops
+from ibnn._core import adjoint, on_sums
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
 from ibnn._core.solution import report
@@ -60,7 +60,9 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     def linear_solve(z: Tensor, g: Tensor, strength: Tensor) -> Tensor:
         return adjoint.linear_solve(z, g, strength, weight, units, options)[0]
 
-    system = ops.system(y * p, lam * slope, slope, weight, units, options, pair_sum, linear_solve)
+    system = on_sums.system(
+        y * p, lam * slope, slope, weight, units, options, pair_sum, linear_solve
+    )
     begin = system.y if start is None else start * p
     found = options.solver.find(system, begin, options.steps_allowed)
     converged, worst = found.excess <= 1, found.residual / slope.detach()

@@ -17,6 +17,8 @@ LinearSolve = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 # the share of a row's spread to which z is found, for gradients within 1e-4 and 1e-8
 RESOLUTION = {torch.float32: 1e-5, torch.float64: 1e-9}
+# how many times the accuracy aimed at the one promised is, with a factor of 2 to spare
+LOOSER = {torch.float32: 2.5, torch.float64: 50.0}
 # the relative error of a gradient that is promised, and above which it is reported
 GRADIENT_ERROR = {torch.float32: 1e-4, torch.float64: 1e-8}
 
@@ -68,7 +70,10 @@ class System:
         # most the spread of z
         reach = torch.where(self.convex().unsqueeze(-1), self.spread / self.margin, 1).clamp(max=1)
         floor = 4 * eps * (self.y.abs() + self.strength.abs() * reach)
-        allowed = torch.maximum(self.margin * self.accuracy, floor).clamp_min(tiny)
+        wanted = self.margin * self.accuracy
+        # where that is more than was promised, the row is not solved
+        floor = torch.minimum(floor, wanted * LOOSER[self.y.dtype])
+        allowed = torch.maximum(wanted, floor).clamp_min(tiny)
         return (residual.abs() / allowed).amax(-1)
 
     def excess_of_step(self, residual: Tensor, step: Tensor) -> Tensor:
@@ -95,7 +100,7 @@ class System:
         resolve: gradients are made of differences."""
         if not self.rtol:
             return self.atol
-        near = RESOLUTION[self.y.dtype] * self.spread
+        near = RESOLUTION[self.y.dtype] * self.spread / self.stiffest
         return torch.where(near > 0, torch.minimum(self.atol, near), self.atol)
 
     @property
@@ -106,7 +111,14 @@ class System:
     @property
     def margin(self) -> Tensor:
         """(rows, 1): the smallest eigenvalue J can have; a residual r is an error <= r / margin."""
-        return (1 - self.strength * self.eigenvalue).clamp(0.05, 1)
+        margin = 1 - self.strength * self.eigenvalue
+        # nothing is known above the threshold
+        return torch.where(margin > 0, margin.clamp(1e-9, 1), 0.05)
+
+    @property
+    def stiffest(self) -> Tensor:
+        """(rows, 1): the largest eigenvalue J can have; z is narrower than y by that at most."""
+        return 1 + (-self.strength.detach()).clamp(min=0) * self.eigenvalue
 
     def convex(self) -> Tensor:
         """Per row, whether its energy is proven strictly convex."""
@@ -114,8 +126,7 @@ class System:
 
     def condition_bound(self) -> Tensor:
         """Per row, a bound on the condition number of J anywhere (where the row is convex)."""
-        largest = 1 + (-self.strength).clamp(min=0) * self.eigenvalue
-        return (largest / self.margin).squeeze(-1)
+        return (self.stiffest / self.margin).squeeze(-1)
 
     def rows(self, index: Tensor) -> "System":
         """The same equation for some of the rows only."""

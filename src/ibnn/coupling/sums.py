@@ -54,6 +54,10 @@ class PairSums:
         """A cheap bound on the largest eigenvalue of the Laplacian of w."""
         raise NotImplementedError
 
+    def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
+        """The eigenvalue itself, at any price that is worth paying near the threshold."""
+        return self.eigenvalue_bound(weight)
+
     def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> "float | Tensor":
         """w_ii as the sums count it; it cancels in the equation and appears in diagonals."""
         raise NotImplementedError
@@ -123,15 +127,28 @@ class MatrixSums(PairSums):
         assert weight is not None
         return 2 * float((weight.sum(1) - weight.diagonal()).amax())
 
+    def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
+        if len(weight) > _MOST_UNITS:
+            return self.eigenvalue_bound(weight)
+        return laplacian_eigenvalue(weight)
+
     def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> Tensor:
         assert weight is not None
         return weight.diagonal()
+
+
+def laplacian_eigenvalue(weight: Tensor) -> float:
+    """The largest eigenvalue of diag(sum_k w_ik) - w."""
+    w = weight.to("cpu", torch.float64)
+    return float(torch.linalg.eigvalsh(torch.diag(w.sum(1)) - w)[-1].clamp(min=0))
 
 
 REGISTRY: Registry[PairSums] = Registry("sums", PairSums)
 UNIFORM = REGISTRY.register(UniformSums())
 MATRIX = REGISTRY.register(MatrixSums())
 
+# eigenvalues of larger matrices take seconds
+_MOST_UNITS = 1024
 # Pairs worked on at once by blocked sums: 4 million floats are 16 MB, the size of a large cache.
 _PAIRS = 1 << 22
 

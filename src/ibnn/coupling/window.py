@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ibnn import sigma as sigmas
 from ibnn.coupling.coupling import Coupling
-from ibnn.coupling.sums import REGISTRY, PairSums
+from ibnn.coupling.sums import REGISTRY, PairSums, laplacian_eigenvalue
 from ibnn.sigma import Sigma
 
 
@@ -76,6 +77,20 @@ class WindowSums(PairSums):
     def eigenvalue_bound(self, weight: Tensor | None) -> float:
         assert weight is not None
         return 2 * float(weight.sum() - self.self_weight(weight, ()))
+
+    def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
+        """Of a map without borders, which only lower it: the sum of w less the least value of its
+        transform. Of a small map, itself."""
+        w, count = weight.to("cpu", torch.float64), math.prod(units)
+        if count <= 256:
+            one = torch.eye(count, dtype=torch.float64)
+            return laplacian_eigenvalue(
+                self.pair_sum(torch.zeros_like(one), one, w, 1, sigmas.TANH, units)
+            )
+        size = (4096, 512, 64)[w.ndim - 1]
+        circle = torch.nn.functional.pad(w, [n for k in w.shape[::-1] for n in (0, size - k)])
+        circle = circle.roll([-(k // 2) for k in w.shape], tuple(range(w.ndim)))
+        return float(w.sum() - torch.fft.fftn(circle).real.min())
 
 
 WINDOW = REGISTRY.register(WindowSums())

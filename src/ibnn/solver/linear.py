@@ -50,14 +50,3 @@ def conjugate_gradients(
         direction = torch.where(going, y + beta * direction, direction)
         rho = torch.where(going, rho_next, rho)
     return x * unit, (r.norm(dim=-1, keepdim=True) / size).squeeze(-1)
-
-
-def relative_error(
-    matrix: Callable[[Tensor], Tensor], b: Tensor, diagonal: Tensor, v: Tensor
-) -> Tensor:
-    """Of each row, the relative error of v that its true residual J v - b speaks of: J is near its
-    diagonal, so the error is about the residual over that."""
-    tiny = torch.finfo(b.dtype).tiny
-    unit = b.abs().amax(-1, keepdim=True).clamp_min(tiny)
-    gap = (matrix(v / unit) - b / unit) / torch.where(diagonal > 0, diagonal, 1)
-    return gap.norm(dim=-1) / (v / unit).norm(dim=-1).clamp_min(tiny)

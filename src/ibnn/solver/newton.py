@@ -1,12 +1,12 @@
 """Newton's method on the energy: directions by conjugate gradients, steps that never climb."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ibnn._core.system import System
+from ibnn._core.system import PairSum, System
 from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
 
@@ -17,7 +17,8 @@ class Newton(Iteration):
 
     Below the threshold the energy is strictly convex, so this finds the one solution from
     anywhere; above it, it finds one of them. Where the system can be reduced to fewer unknowns
-    (uniform coupling) the reduced form is solved instead.
+    (uniform coupling) the reduced form is solved instead. After `budget` sums over pairs (each a
+    residual, an energy or a product with J) it stops where it is.
     """
 
     name: ClassVar[str] = "newton"
@@ -26,9 +27,11 @@ class Newton(Iteration):
     linear_rtol: float = 1e-3
     linear_steps: int = 200
     halvings: int = 40
+    budget: int = 2000
     reduce: bool = True
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
+        system = replace(system, pair_sum=_Counted(system.pair_sum))
         return self._reconsider(system, super().find(system, start, max_steps))
 
     @property
@@ -51,6 +54,8 @@ class Newton(Iteration):
     def step(
         self, system: System, z: Tensor, residual: Tensor, state: State
     ) -> tuple[Tensor, Tensor | None, State]:
+        if isinstance(system.pair_sum, _Counted) and system.pair_sum.count > self.budget:
+            return z, residual, state
         direction = self._direction(system, z, residual)
         moved, after = descend(system, z, residual, direction, self.halvings)
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
@@ -68,6 +73,17 @@ class Newton(Iteration):
             jacobian, -residual, diagonal, self.linear_rtol, self.linear_steps
         )
         return direction
+
+
+class _Counted:
+    """Sums over pairs, and how many there were."""
+
+    def __init__(self, pair_sum: PairSum) -> None:
+        self._pair_sum, self.count = pair_sum, 0
+
+    def __call__(self, z: Tensor, a: Tensor | None, order: int) -> Tensor:
+        self.count += 1
+        return self._pair_sum(z, a, order)
 
 
 def descend(

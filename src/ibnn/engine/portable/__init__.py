@@ -45,7 +45,7 @@ class PortableEngine(Engine):
         return AdjointSolutions(*rows.solve_jacobian(z, g, strength, case.sigma.name))
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
-        quick = case.sigma in sigmas.BUILT_IN and 0 <= case.order <= 3
+        quick = case.sigma in sigmas.BUILT_IN and -1 <= case.order <= 3
         if quick and case.sums.name == "uniform":
             return rows.pair_sum(z, a, case.order, case.sigma.name)
         return case.sums.pair_sum(z, a, weight, case.order, case.sigma, case.units)

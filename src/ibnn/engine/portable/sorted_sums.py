@@ -39,10 +39,23 @@ class SortedField(UnitField):
     def weighted_bias(self, a: Tensor) -> Tensor:
         """P_0(z, a)."""
         a = self._sort(a)
-        total = torch.nn.functional.pad(a.cumsum(1), (1, 0))
-        far = total[:, -1:] - total.gather(1, self.last) - total.gather(1, self.first)
         near = self._stretch(a * self.position) - self._stretch(a) * self.position
-        return self._unsort(near + far)
+        return self._unsort(near + self._beyond(a))
+
+    def primitive(self, z: Tensor, a: Tensor | None) -> Tensor:
+        """P_-1(z, a): (z_k - z_i)^2 / 2 within the stretch, |z_k - z_i| - 1/2 beyond it."""
+        x = self._sort(z)
+        weight = torch.ones_like(x) if a is None else self._sort(a)
+        mass, moment, square = weight, weight * x, weight * x * x
+        near = self._stretch(square) - 2 * x * self._stretch(moment) + x * x * self._stretch(mass)
+        far = self._beyond(moment) - x * self._beyond(mass)
+        outside = mass.sum(1, keepdim=True) - self._stretch(mass)
+        return self._unsort(near / 2 + far - outside / 2)
+
+    def _beyond(self, x: Tensor) -> Tensor:
+        """The sum above the stretch less that below it."""
+        total = torch.nn.functional.pad(x.cumsum(1), (1, 0))
+        return total[:, -1:] - total.gather(1, self.last) - total.gather(1, self.first)
 
     def _stretch(self, x: Tensor) -> Tensor:
         total = torch.nn.functional.pad(x.cumsum(1), (1, 0))
@@ -61,6 +74,8 @@ def sorted_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
     if order > 1:
         return torch.zeros_like(z)
     field = SortedField(z)
+    if order < 0:
+        return field.primitive(z, a)
     if a is None:
         return field.bias if order == 0 else field.slope
     return field.product(a) if order == 1 else field.weighted_bias(a)

@@ -18,7 +18,7 @@ from ibnn.sigma import lookup
 # above this many nodes a convolution is quicker than a matrix
 MATRIX_NODES = 192
 # derivative number of the kernel that is 1 at distance 0 and 0 elsewhere
-IDENTITY = -1
+IDENTITY = -2
 
 
 class Taps:
@@ -75,7 +75,7 @@ def _transform(
     taps = _taps(sigma, spacing, nodes, order, derivative, divided)
     # a kernel that falls off needs no room for its far end
     far = nodes - 1
-    if derivative != 0:
+    if derivative > 0:
         near = (taps[:nodes].abs() > torch.finfo(dtype).eps / 64 * taps.abs().max()).nonzero()
         far = int(near.max())
     size = _fast_length(nodes + far)

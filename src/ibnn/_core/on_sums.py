@@ -1,0 +1,168 @@
+"""What no engine solves: the solver, and conjugate gradients, on sums over pairs.
+
+Rows are solved about the end of their range next to 0, and in doubles where float32 lacks the
+digits: near the threshold, and wherever it did not do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ibnn import engine as engines
+from ibnn._core.options import SolveOptions
+from ibnn._core.system import GRADIENT_ERROR, LinearSolve, PairSum, System
+from ibnn.solver.base import Found
+from ibnn.solver.linear import conjugate_gradients
+
+# accuracy of z where none is asked for: a few roundings above the best the dtype can do
+_ACCURACY = {torch.float32: 2e-6, torch.float64: 1e-12}
+# rows narrower than this are solved as if they were this wide: sigma is straight there, even
+# where z is a thousand times wider than y, and squares of residuals do not underflow
+_NARROWEST = {torch.float32: 1e-9, torch.float64: 1e-12}
+# below this margin float32 is not tried
+_STEEP = 0.25
+_MOST_PRODUCTS = 500
+
+
+def tolerances(options: SolveOptions, dtype: torch.dtype) -> tuple[float, float]:
+    default = _ACCURACY[dtype]
+    atol = default if options.atol is None else options.atol
+    return atol, default if options.rtol is None else options.rtol
+
+
+def pair_sum(
+    z: Tensor,
+    a: Tensor | None,
+    weight: Tensor | None,
+    order: int,
+    units: Sequence[int],
+    options: SolveOptions,
+) -> Tensor:
+    """P_n(z, a), by the engine that has it."""
+    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, order)
+    engine = engines.choose(case, options.engine)
+    assert engine is not None  # the portable one has every sum
+    return engine.pair_sum(case, z, a, weight)
+
+
+def system(
+    y: Tensor,
+    strength: Tensor,
+    slope: Tensor,
+    weight: Tensor | None,
+    units: Sequence[int],
+    options: SolveOptions,
+    sums: PairSum | None = None,
+    linear_solve: LinearSolve | None = None,
+) -> System:
+    """The equation of these rows; y and strength already carry the slope."""
+    atol, rtol = tolerances(options, y.dtype)
+    fixed = None if weight is None else weight.detach()
+    eigenvalue = options.sums.eigenvalue_bound(fixed)
+    # a bound is not enough near the threshold
+    if fixed is not None and y.numel() and bool((strength * eigenvalue > 1 - _STEEP).any()):
+        eigenvalue = min(eigenvalue, options.sums.largest_eigenvalue(fixed, units))
+
+    def plain_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
+        return pair_sum(z, a, weight, order, units, options)
+
+    return System(
+        y=y,
+        strength=strength.unsqueeze(-1),
+        atol=(atol * slope.detach()).unsqueeze(-1),
+        rtol=rtol,
+        pair_sum=sums or plain_sum,
+        eigenvalue=eigenvalue,
+        self_weight=options.sums.self_weight(weight, units),
+        differentiable_solve=linear_solve,
+    )
+
+
+def solve_on_sums(
+    y: Tensor,
+    lam: Tensor,
+    slope: Tensor,
+    begin: Tensor,
+    weight: Tensor | None,
+    units: Sequence[int],
+    options: SolveOptions,
+) -> Found:
+    """z of rows before the slope, found from `begin` to the accuracy of y's dtype."""
+    atol, rtol = tolerances(options, y.dtype)
+    options = replace(options, atol=atol, rtol=rtol)
+    low, high = y.amin(-1, keepdim=True), y.amax(-1, keepdim=True)
+    origin = torch.zeros_like(low).clamp(low, high)
+    p = slope.unsqueeze(-1)
+    spread = (high - low) * p
+    width = _NARROWEST[y.dtype]
+    blow = torch.where((spread > 0) & (spread < width), (width / spread).log2().floor().exp2(), 1)
+    blow = blow.clamp(max=torch.finfo(y.dtype).max).to(y.dtype)
+    scaled = (y - origin) * p * blow
+    start = (begin - origin) * p * blow
+    start = torch.where(start.isfinite(), start, scaled)
+    found = _find(scaled, lam, slope, start, weight, units, options)
+    z = origin + found.z / blow / p
+    residual = found.residual / (blow * p).squeeze(-1)
+    return replace(found, z=z.to(y.dtype), residual=residual.to(y.dtype))
+
+
+def _find(y, lam, slope, start, weight, units, options) -> Found:
+    solver, doubles = options.solver, y.dtype == torch.float32 and y.device.type != "mps"
+    equation = system(y, lam * slope, slope, weight, units, options)
+    # other solvers, and counted steps, are shown as they are
+    if not doubles or not solver.reduces or options.max_steps is not None:
+        return solver.find(equation, start, options.steps_allowed)
+    again = (equation.margin < _STEEP).squeeze(-1)
+    found = Found(
+        start,
+        torch.full_like(lam, torch.inf),
+        torch.full_like(lam, torch.inf),
+        torch.zeros_like(lam, dtype=torch.int32),
+    )
+    easy = (~again).nonzero().squeeze(-1)
+    if len(easy):
+        part = solver.find(equation.rows(easy), start[easy], options.steps_allowed)
+        found = found.updated(easy, part)
+    hard = (~(found.excess <= 1)).nonzero().squeeze(-1)
+    if len(hard):
+        y, lam, slope, start = (t[hard].double() for t in (y, lam, slope, found.z))
+        w = None if weight is None else weight.double()
+        equation = system(y, lam * slope, slope, w, units, options)
+        exact = solver.find(equation, start, options.steps_allowed)
+        found = Found(*(t.double() if t.is_floating_point() else t for t in vars(found).values()))
+        found = found.updated(hard, exact)
+    return found
+
+
+def adjoint_on_sums(
+    z: Tensor,
+    g: Tensor,
+    strength: Tensor,
+    weight: Tensor | None,
+    units: Sequence[int],
+    options: SolveOptions,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """v with J(z) v = g, a bound of its relative error, and v . B(z), of each row."""
+    equation = system(z, strength, torch.ones_like(strength), weight, units, options)
+    jacobian, diagonal = equation.linearised(z)
+    rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
+    v, _ = conjugate_gradients(jacobian, g, diagonal, rtol, _MOST_PRODUCTS)
+    # the true residual, in units where squares neither under- nor overflow
+    unit = g.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(g.dtype).tiny)
+    gap = (jacobian(v / unit) - g / unit).norm(dim=-1)
+    size = (v / unit).norm(dim=-1).clamp_min(torch.finfo(g.dtype).tiny)
+    # J is symmetric, with no eigenvalue below the margin
+    error = gap / (size * equation.margin.squeeze(-1))
+    v = torch.where(strength.unsqueeze(-1) == 0, g, v)
+    dot = (v / unit * equation.bias(z)).sum(-1) * unit.squeeze(-1)
+    if z.dtype == torch.float32 and z.device.type != "mps":
+        again = (error > 0.2 * GRADIENT_ERROR[z.dtype]).nonzero().squeeze(-1)
+        if len(again):
+            w = None if weight is None else weight.double()
+            z, g, strength = (t[again].double() for t in (z, g, strength))
+            exact = adjoint_on_sums(z, g, strength, w, units, options)
+            for whole, part in zip((v, error, dot), exact, strict=True):
+                whole[again] = part.to(whole.dtype)
+    return v, error, dot
