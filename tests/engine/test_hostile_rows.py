@@ -146,13 +146,14 @@ def test_a_narrow_row_far_from_zero_keeps_its_digits_near_the_threshold(engine, 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_the_error_of_a_series_does_not_grow_with_the_threshold_near(engine):
+def test_the_error_of_a_series_does_not_grow_near_the_threshold(engine):
     slope, rng = 0.0129, np.random.default_rng(0)
-    y = torch.tensor(rng.uniform(-1, 1, 189))
     lam = 0.975 / slope
+    y = torch.tensor(1.22 * rng.uniform(-1, 1, (16, 189)))
     z = ibnn.implicit_bias(y, lam, slope, engine=engine, on_failure="raise")
-    exact = oracle.solve_row(y.numpy(), lam, slope)
-    assert np.abs(z.numpy() - exact).max() <= 1e-10
+    for row, found in zip(y.numpy(), z.numpy(), strict=True):
+        exact = oracle.solve_row(row, lam, slope)
+        assert np.abs(found - exact).max() <= 1e-10 * 1.22
 
 
 @pytest.mark.parametrize("share", [0.98, 0.999])
