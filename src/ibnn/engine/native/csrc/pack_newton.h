@@ -56,6 +56,7 @@ template <class Table, class T> class PackNewton {
       advance(going);
     }
     found.solved = best <= 1;
+    keep_mean(active);
     return found;
   }
 
@@ -86,6 +87,19 @@ template <class Table, class T> class PackNewton {
   long n_ = 0;
   V c_ = {}, share_ = {}, worst_ = {}, excess_ = {};
   Array<V> y_, z_, best_z_, r_, step_, trial_, scale_, cg_r_, cg_p_, cg_q_;
+
+  // The mean of z is that of y, since pairs pull in opposite ways. For c < 0 a residual may be little beside y and much
+  // beside z, which is narrower: what it leaves in the mean is known, and taken away if it is more than rounding.
+  void keep_mean(M active) {
+    V shift = {}, low = y_[0], high = y_[0];
+    for (long i = 0; i < n_; ++i) {
+      shift += best_z_[i] - y_[i];
+      low = least_of(low, y_[i]), high = most_of(high, y_[i]);
+    }
+    shift /= static_cast<T>(n_);
+    shift = active & (c_ < 0) & (size_of(shift) > 4 * kUlp * (high - low)) ? shift : V{};
+    for (long i = 0; i < n_; ++i) best_z_[i] -= shift;
+  }
 
   void evaluate_at(const V* z) {
     table.evaluate(z);
