@@ -17,5 +17,6 @@ OWN: dict[str, tuple[str, str]] = {
     "pareto": ("pareto.experiment:Pareto", "robust against clean accuracy, many neurons"),
     "lambda-sweep": ("lambda_sweep.experiment:LambdaSweep", "accuracy over lam and slope"),
     "architectures": ("architectures.experiment:Architectures", "in ResNet-20, ViT and GPT"),
+    "open-ends": ("open_ends.experiment:OpenEnds", "learnt slope and extent, other sigmas"),
     "capacity": ("capacity.experiment:Capacity", "what three hidden neurons can represent"),
 }

@@ -23,6 +23,7 @@ from ibnn.lab.models.neurons import (
     neuron_names,
     register_neuron,
 )
+from ibnn.lab.models.peaked import Peaked
 from ibnn.lab.models.perceptron import Perceptron, PerceptronKind
 from ibnn.lab.models.resnet import ResNet20, ResNet20Kind
 from ibnn.lab.models.ucn import UCN, UCNKind, kernel_side
@@ -44,6 +45,7 @@ __all__ = [
     "Neuron",
     "NeuronKind",
     "OwnLam",
+    "Peaked",
     "Perceptron",
     "ResNet20",
     "ViT",

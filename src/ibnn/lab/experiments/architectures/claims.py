@@ -169,7 +169,13 @@ def lam_table(records: Records) -> Table:
 
 
 def _text(records: Records, judged: Judged) -> str:
-    return judged.text(records.measure.unit, records.measure.scale, records.measure.digits)
+    measure = records.measure
+    text = judged.text(measure.unit, measure.scale, measure.digits)
+    found = judged.difference
+    decided = judged.decision in ("better", "worse")
+    small = found is not None and max(-found.low, found.high) < measure.equivalent
+    bound = f"{measure.scale * measure.equivalent:g}"
+    return f"{text}, small: within {bound}" if decided and small else text
 
 
 def _short(records: Records, found: Paired | None) -> str:

@@ -1,0 +1,49 @@
+"""The options, and the arm each is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ibnn.lab.training import RunConfig
+
+STANDARD, IMPLICIT, FREE, PEAKED = "standard", "implicit", "lam free", "non-monotonic sigma"
+WINDOW, EXTENT = "window", "extent learnt"
+SIDE = 7  # of the window; its Gaussian starts at a standard deviation of SIDE / 4
+
+_WINDOW = {"coupling": "window", "window": SIDE, "window_profile": "gaussian"}
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm: what it changes in the standard network, and what it is compared with."""
+
+    name: str
+    against: str | None = None
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, standard: RunConfig) -> RunConfig:
+        """The run of this arm with the seed and everything else of a standard one."""
+        return standard.replace(**self.changes)
+
+
+def _implicit(name: str, against: str, **changes: Any) -> Arm:
+    return Arm(name, against, {"neuron": "implicit", **changes})
+
+
+ARMS = {
+    arm.name: arm
+    for arm in (
+        Arm(STANDARD),
+        _implicit(IMPLICIT, STANDARD),
+        _implicit("slope learnt", IMPLICIT, learn_slope=True),
+        _implicit("lam per channel", IMPLICIT, neuron="implicit-per-channel"),
+        _implicit(WINDOW, IMPLICIT, **_WINDOW),
+        _implicit(EXTENT, WINDOW, **_WINDOW, learn_window=True),
+        _implicit(FREE, IMPLICIT, bounded=False),
+        _implicit(PEAKED, FREE, bounded=False, sigma="peaked"),
+    )
+}
+# The family of the plan: each option minus the arm it changes.
+OPTIONS = tuple(name for name, arm in ARMS.items() if arm.against not in (None, STANDARD))

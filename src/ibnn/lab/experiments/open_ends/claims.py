@@ -1,0 +1,122 @@
+"""What each option does, by its numbers: every judgment is computed from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+
+from ibnn.lab.experiments.open_ends.arms import ARMS, FREE, IMPLICIT, OPTIONS, STANDARD
+from ibnn.lab.experiments.open_ends.record import Record, Records
+from ibnn.lab.results import Claim, Table
+from ibnn.lab.stats import percent, spread
+from ibnn.lab.stats.families import Judged, judge
+
+
+def family(records: Records) -> dict[str, Judged]:
+    """Each option that was tried minus the arm it changes, as one family."""
+    tried = [name for name in OPTIONS if records.of(name)]
+    return judge({name: records.difference(name, str(ARMS[name].against)) for name in tried})
+
+
+def claims(records: Records) -> list[Claim]:
+    """The gain these options start from, then each of them."""
+    gain = judge({IMPLICIT: records.difference(IMPLICIT, STANDARD)})[IMPLICIT]
+    made = [
+        Claim(
+            "(Where they start) The learnt implicit bias is more accurate than the standard one.",
+            f"Best accuracy, implicit minus standard: {gain.text()}.",
+            gain.answer,
+        )
+    ]
+    for name, judged in family(records).items():
+        against = ARMS[name].against
+        question = f"{name.capitalize()}: more accurate than {against}."
+        made.append(Claim(question, f"{name} minus {against}: {judged.text()}.", judged.answer))
+    return [*made, passes(records)]
+
+
+def passes(records: Records) -> Claim:
+    """Whether a lam that is free leaves the range in which solutions are proven unique."""
+    question = "A lam that is free passes the threshold of uniqueness, 1/p."
+    networks = records.of(FREE)
+    if not networks:
+        return Claim(question, "Not known yet.", "not decided")
+    above = sum(_above(record) for record in networks)
+    answer = "yes" if above == len(networks) else "no" if above == 0 else "not decided"
+    largest = max(max(record.lam) for record in networks)
+    measured = (
+        f"In {above} of {len(networks)} networks the lam of a layer ends above it; the largest is "
+        f"{largest:.3f}. Rows left unsolved: at most "
+        f"{100 * max(record.unsolved for record in networks):.2g} %."
+    )
+    return Claim(question, measured, answer)
+
+
+def _above(record: Record) -> bool:
+    return any(lam * slope > 1 for lam, slope in zip(record.lam, record.slope, strict=True))
+
+
+def headline(records: Records) -> str:
+    """Which options help and which harm; the rest is not told apart."""
+    found = family(records)
+    if all(judged.difference is None for judged in found.values()):
+        return "Not known yet."
+    parts = [
+        f"{word}: {', '.join(names)}"
+        for word, names in (
+            ("better than what they change", _with(found, "better")),
+            ("worse", _with(found, "worse")),
+            ("equivalent", _with(found, "equivalent")),
+            ("not decided", _with(found, "not decided")),
+        )
+        if names
+    ]
+    return f"Of the {len(found)} options, {'; '.join(parts)}."
+
+
+def _with(found: dict[str, Judged], decision: str) -> list[str]:
+    return [name for name, judged in found.items() if judged.decision == decision]
+
+
+def table(records: Records) -> Table:
+    """Every arm in numbers."""
+    judged, rows = family(records), []
+    for arm in records.arms():
+        group = records.of(arm)
+        over = records.difference(arm, STANDARD) if arm != STANDARD else None
+        rows.append(
+            {
+                "Arm": arm,
+                "Networks": str(len(group)),
+                "Best epoch": spread([record.best for record in group]),
+                "Last epoch": percent(median(record.curve[-1] for record in group)),
+                "Minus standard": over.short() if over else "",
+                "Minus what it changes": judged[arm].text() if arm in judged else "",
+                "It is": judged[arm].decision if arm in judged else "",
+            }
+        )
+    return Table.of("Accuracy: median (range); differences: mean (95 % interval)", rows)
+
+
+def learnt_table(records: Records) -> Table:
+    """Where lam, slope and extent went, and how the equations were solved."""
+    rows = []
+    for arm in records.arms():
+        group = records.of(arm)
+        if not group[0].lam:
+            continue
+        rows.append(
+            {
+                "Arm": arm,
+                "lam": _medians([record.lam for record in group]),
+                "slope": _medians([record.slope for record in group]),
+                "extent, pixels": _medians([record.extent for record in group]),
+                "Rows unsolved, at most": f"{100 * max(r.unsolved for r in group):.2g} %",
+                "Training, s": f"{median(record.seconds for record in group):.0f}",
+            }
+        )
+    return Table.of("What was learnt, medians of each layer (lam per channel: its mean)", rows)
+
+
+def _medians(values: Sequence[tuple[float, ...]]) -> str:
+    return ", ".join(f"{median(layer):.3g}" for layer in zip(*values, strict=True))

@@ -1,0 +1,95 @@
+"""What is kept of a run: its accuracy, and where lam, slope and extent went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from ibnn.lab.experiments.experiment import Run
+from ibnn.lab.experiments.readings import numbers
+from ibnn.lab.stats import Paired, paired
+
+EXTENT = "extent"
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trained network. Accuracies are between 0 and 1, on the validation split."""
+
+    arm: str
+    seed: int
+    curve: tuple[float, ...]  # after every epoch
+    lam: tuple[float, ...]
+    slope: tuple[float, ...]
+    extent: tuple[float, ...]  # standard deviation of each layer's window, in pixels
+    unsolved: float  # fraction of rows of the worst validation
+    parameters: int
+    seconds: float
+    run: str
+
+    @classmethod
+    def of(cls, arm: str, run: Run) -> Record:
+        """From a finished run and what was measured on it."""
+        lines = [m for m in run.metrics() if m.stage == "training"]
+        solved = [1.0 if m.converged is None else m.converged for m in lines]
+        return cls(
+            arm=arm,
+            seed=run.config.seed,
+            curve=tuple(m.accuracy for m in lines),
+            lam=tuple(run.result.lam),
+            slope=tuple(run.result.slope),
+            extent=tuple(run.measured[EXTENT]),
+            # rounding of a mean over rows leaves 1e-16
+            unsolved=max(0.0, round(1 - min(solved), 12)),
+            parameters=run.result.parameters,
+            seconds=run.result.seconds,
+            run=run.result.identity,
+        )
+
+    @property
+    def best(self) -> float:
+        """The best accuracy over the epochs: the primary measure."""
+        return max(self.curve)
+
+    def row(self) -> dict[str, Any]:
+        """One line of the CSV."""
+        return {
+            "arm": self.arm,
+            "seed": self.seed,
+            "best_accuracy": self.best,
+            "accuracy": self.curve[-1],
+            "lam": numbers(self.lam),
+            "slope": numbers(self.slope),
+            "extent": numbers(self.extent),
+            "unsolved": self.unsolved,
+            "parameters": self.parameters,
+            "training_seconds": f"{self.seconds:.4g}",
+            "curve": numbers(self.curve, 6),
+            "run": self.run,
+        }
+
+
+class Records:
+    """The networks of several arms, by arm and seed."""
+
+    def __init__(self, records: Iterable[Record]):
+        self._by_arm: dict[str, dict[int, Record]] = {}
+        for record in records:
+            self._by_arm.setdefault(record.arm, {})[record.seed] = record
+
+    def arms(self) -> list[str]:
+        """Those with at least one network."""
+        return list(self._by_arm)
+
+    def of(self, arm: str) -> list[Record]:
+        """The networks of an arm, by seed."""
+        return [record for _, record in sorted(self._by_arm.get(arm, {}).items())]
+
+    def best(self, arm: str) -> dict[int, float]:
+        """Best accuracy by seed."""
+        return {record.seed: record.best for record in self.of(arm)}
+
+    def difference(self, arm: str, other: str) -> Paired | None:
+        """`arm` minus `other` in best accuracy, pair by pair."""
+        return paired(self.best(arm), self.best(other))
