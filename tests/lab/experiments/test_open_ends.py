@@ -1,11 +1,13 @@
 """The experiment `open-ends`: options against what they change, sentences that turn."""
 
 import pytest
+import torch
 
 from ibnn.lab.experiments import Settings, collect, execute, get
 from ibnn.lab.experiments.open_ends import claims
 from ibnn.lab.experiments.open_ends.arms import ARMS, EXTENT, FREE, IMPLICIT, OPTIONS, PEAKED
 from ibnn.lab.experiments.open_ends.record import Record, Records
+from ibnn.lab.training import build_network
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002)
 
@@ -62,6 +64,15 @@ def test_each_option_changes_one_thing():
     assert ARMS[EXTENT].of(base) == ARMS["window"].of(base).replace(learn_window=True)
 
 
+def test_the_extent_of_the_window_is_learnt():
+    base = get("open-ends").base(Settings(preset="smoke", dataset="digits"))
+    config = ARMS[EXTENT].of(base).replace(lam=0.05, initialisation="torch")
+    network = build_network(config, (1, 8, 8), 10)
+    network(torch.rand(4, 1, 8, 8)).square().sum().backward()
+    (std,) = (p for name, p in network.named_parameters() if name.endswith("coupling.std"))
+    assert std.grad.abs() > 0
+
+
 def test_the_slow_sigma_is_left_out_on_large_maps():
     experiment = get("open-ends")
     small, large = (
@@ -80,7 +91,7 @@ def test_the_smoke_preset_runs(tmp_path):
     assert len(found.rows) == len(ARMS)
     rows = {row["arm"]: row for row in found.rows}
     assert rows["window"]["extent"] == "1.75"
-    learnt = {run.config.learn_window: run.measured["extent"] for run in runs}
-    assert learnt[True] != [1.75]  # though by less than the table shows, in one epoch
+    # lam is still so near 0 that the extent makes no difference a float could hold
+    assert rows[EXTENT]["extent"] == "1.75"
     assert rows["slope learnt"]["slope"] != "10"
     assert any("not certified" in note for note in found.notes)
