@@ -120,8 +120,14 @@ template <Sigma kind, class T> struct Rows {
     const double spread_of_z = slope * spread / (strength > 0 && strength < 1 ? 1 - strength : 1);
     const double noise = sizeof(T) == 4 ? 2e-8 * std::fabs(strength) * std::min(1.0, spread_of_z) : 0;
     out = find_scaled(wide, n, strength, near > 0 ? std::min(atol, near) : atol, noise, z);
-    if (p != T(1) || origin != T(0))
-      for (long i = 0; i < n; ++i) z[i] = origin + z[i] / p;
+    // The mean of z is that of y (see pack_newton.h): what a residual leaves in it is taken away if it is more than rounding.
+    double shift = 0;
+    if (strength < 0)
+      for (long i = 0; i < n; ++i) shift += z[i] - wide[i];
+    shift /= static_cast<double>(n);
+    if (std::fabs(shift) <= 4 * std::numeric_limits<T>::epsilon() * slope * spread) shift = 0;
+    if (p != T(1) || origin != T(0) || shift != 0)
+      for (long i = 0; i < n; ++i) z[i] = origin + static_cast<T>(z[i] - shift) / p;
     return out;
   }
 
