@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 import torch
 
+import ibnn
 from ibnn.engine.native import calls as native
 from ibnn.engine.native import loader
 from tests import bank, oracle
@@ -188,3 +189,18 @@ def test_the_error_of_the_adjoint_is_measured():
         # slopes are rounded to 1e-7, and J, which has them times c, is what the residual is of
         assert true <= 2 * float(error[i]) + 2e-7 * (1 + abs(float(c[i])))
         assert error[i] <= 1e-4
+
+
+@pytest.mark.parametrize("slope", [0.4319, 0.03962])
+def test_a_crowd_at_one_end_sends_the_other_end_far(slope):
+    """z is wider than y by up to 1 / (1 - c), and all of that may be on one side."""
+    rng = np.random.default_rng(0)
+    for lam in (0.44 / slope, 0.54 / slope):
+        for width in np.linspace(0.3, 1.0, 15):
+            y = np.where(rng.random(33) < 0.95, 1e-3, 1.0) * rng.standard_normal(33)
+            y[0] = 2.0
+            y = torch.tensor(y * width / np.ptp(y) / slope, dtype=torch.float32)
+            z = ibnn.implicit_bias(y, lam, slope, engine="native", on_failure="raise").double()
+            exact = oracle.solve_row(y.double().numpy(), float(np.float32(lam)), slope)
+            allowed = 1e-5 * np.maximum(1, np.abs(y.numpy()))
+            assert (np.abs(z.numpy() - exact) <= allowed).all()

@@ -35,6 +35,8 @@ template <Sigma kind, class T> class PackEngine {
     // The units of z are closer together than those of y for c < 0, farther apart by up to 2 c and 1 / (1 - c) otherwise.
     const V reach = c > 0 ? least_of(range + 2 * c, range / (1 - c)) : range;
     const V spread = c > 0 ? range : range / (1 - c);
+    // Counted from the middle of y they are within half of this: where most units are at one end, the other end moves most.
+    const V around = 2 * reach - range;
     M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
     const V bounded = c > 0 ? least_of(range, pack_of(T(1))) : range;  // beyond 1 sigma varies
     const V near = static_cast<T>(task.resolution) * bounded, asked = lanes_of(task.atol, first, count, T(0));
@@ -42,12 +44,12 @@ template <Sigma kind, class T> class PackEngine {
     const V noise = 2 * kUlp * size_of(c), least = c > 0 ? 1 - c : pack_of(T(1));
     mine &= (noise * least_of(reach, pack_of(T(1))) <= 4 * least * asked) & ((c < 0) | (noise <= T(5e-5) * least));
     const V atol = (near > 0) & (near < asked) ? near : asked;
-    const V origin = origin_of(low, high, p, reach);
+    const V origin = origin_of(low, high, p, around);
     // Nor must the rounding of the origin, in units that are nearer to 0 than it.
     mine &= p * kUlp * size_of(origin - nearest_to_zero(low, high)) <= asked;
     M solved = {};
     for (Way way : kWays) {
-      M now = mine & lanes_for(way, n, c, reach, spread);
+      M now = mine & lanes_for(way, n, c, around, spread);
       if (way == Way::sorted) now &= kSeries * size_of(c) <= kSlack * least * asked;
       if (!any_lane(now)) continue;
       for (long i = 0; i < n; ++i) in_[i] = now ? p * (raw_[i] - origin) : V{};
