@@ -25,7 +25,7 @@ template <Sigma kind> class NodeAdjoint {
       if (!solve_nodes(dots, n)) return false;
       back(z, g, n, v);
       *error = measured(z, g, v, n);
-      if (*error <= kAllowed) return true;
+      if (*error <= (c > 0.96f ? 0.4 : 1) * kAllowed) return true;
       if (nodes_.by_unit) return false;
     }
     return false;
@@ -33,7 +33,8 @@ template <Sigma kind> class NodeAdjoint {
 
  private:
   // Largest and smallest node spacing; what is between follows from how strongly the units are coupled.
-  static constexpr double kAllowed = 4e-5;  // 1e-4 is promised, and a few units are a sample
+  // 1e-4 is promised, and a few units are a sample: near the threshold they have shown as little as a quarter of the error.
+  static constexpr double kAllowed = 4e-5;
   static constexpr float kScale = kind == Sigma::arctan ? 0.34f : 1.0f, kWidest = 0.42f, kClosest = 0.12f;
   static constexpr long kSamples = 6;
   Nodes nodes_;

@@ -38,8 +38,8 @@ template <Sigma kind, class T> class PackEngine {
     // Counted from the middle of y they are within half of this: where most units are at one end, the other end moves most.
     const V around = 2 * reach - range;
     M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
-    const V bounded = c > 0 ? least_of(range, pack_of(T(1))) : range;  // beyond 1 sigma varies
-    const V near = static_cast<T>(task.resolution) * bounded, asked = lanes_of(task.atol, first, count, T(0));
+    // Gradients are made of differences, over which sigma varies if they are larger.
+    const V near = static_cast<T>(task.resolution) * least_of(range, pack_of(T(2))), asked = lanes_of(task.atol, first, count, T(0));
     // What rounding leaves of B, which is at most 1 and the spread of z, must not be seen in z, nor in its differences.
     const V noise = 2 * kUlp * size_of(c), least = c > 0 ? 1 - c : pack_of(T(1));
     mine &= (noise * least_of(reach, pack_of(T(1))) <= 4 * least * asked) & ((c < 0) | (noise <= T(5e-5) * least));

@@ -99,14 +99,14 @@ template <Sigma kind, class T> struct Rows {
   }
 
   // slope * z solves the equation of slope * y. The accuracy asked for is atol, or the share `resolution` of the spread
-  // if that is less (and not 0), both after the slope. For c > 0 what J makes of an error counts, too, and the spread as
-  // 1 at most: over that sigma varies.
+  // if that is less (and not 0), both after the slope. For c > 0 what J makes of an error counts, too; and the spread as
+  // 2 at most: over more than that sigma varies.
   Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
     Outcome out;
     T low, high;
     range_of(y, n, &low, &high);
     const double spread = static_cast<double>(high) - low;
-    const double near = resolution * (strength > 0 ? std::min(1.0, slope * spread) : slope * spread);
+    const double near = resolution * std::min(2.0, slope * spread);
     if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;
     const T p = static_cast<T>(slope);
     const T origin = origin_of(low, high);
