@@ -38,8 +38,8 @@ template <Sigma kind, class T> class PackEngine {
     // Counted from the middle of y they are within half of this: where most units are at one end, the other end moves most.
     const V around = 2 * reach - range;
     M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
-    // Gradients are made of differences, over which sigma varies if they are larger.
-    const V near = static_cast<T>(task.resolution) * least_of(range, pack_of(T(2))), asked = lanes_of(task.atol, first, count, T(0));
+    // Gradients are made of differences, over which sigma varies if they are large; and of J, which enlarges errors for c > 0.
+    const V near = static_cast<T>(task.resolution) * least_of(range, c > 0 ? pack_of(T(1)) : pack_of(T(2))), asked = lanes_of(task.atol, first, count, T(0));
     // What rounding leaves of B, which is at most 1 and the spread of z, must not be seen in z, nor in its differences.
     const V noise = 2 * kUlp * size_of(c), least = c > 0 ? 1 - c : pack_of(T(1));
     mine &= (noise * least_of(reach, pack_of(T(1))) <= 4 * least * asked) & ((c < 0) | (noise <= T(5e-5) * least));
@@ -83,7 +83,9 @@ template <Sigma kind, class T> class PackEngine {
     const M mine = finite & (c < 1) & (c > T(-1e30)) & (reach < T(1e30));
     M solved = {};
     for (Way way : kWays) {
-      const M now = mine & lanes_for(way, n, c, reach, reach);
+      M now = mine & lanes_for(way, n, c, reach, reach);
+      // J enlarges what the series of the slopes leaves out, and the residual, made of the same sums, does not show it.
+      if (way == Way::sorted) now &= (c < 0) | (kSlopeSeries <= kAllowed * (1 - c));
       if (!any_lane(now)) continue;
       // J passes a constant on unchanged; without it the rest keeps its digits. Squares of g stay within the floats.
       V mean = {}, size = pack_of(std::numeric_limits<T>::min()), squares = {};
@@ -125,6 +127,7 @@ template <Sigma kind, class T> class PackEngine {
   // What the series of the running sums leaves out (sorted_table.h), and how much of it z may show: the accuracy asked for by
   // default is 5 and 100 times finer than what is promised.
   static constexpr T kSeries = sizeof(T) == 4 ? T(7e-8) : T(2e-12), kSlack = sizeof(T) == 4 ? T(2) : T(50);
+  static constexpr T kSlopeSeries = sizeof(T) == 4 ? T(1e-6) : T(4e-11);
   Pairs pairs_;
   Sorted sorted_;
   Array<V> raw_, g_, rhs_, in_, out_;

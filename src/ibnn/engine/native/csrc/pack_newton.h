@@ -56,7 +56,7 @@ template <class Table, class T> class PackNewton {
       advance(going);
     }
     found.solved = best <= 1;
-    keep_mean(active);
+    found.residual += keep_mean(active);
     return found;
   }
 
@@ -90,7 +90,8 @@ template <class Table, class T> class PackNewton {
 
   // The mean of z is that of y, since pairs pull in opposite ways. For c < 0 a residual may be little beside y and much
   // beside z, which is narrower: what it leaves in the mean is known, and taken away if it is more than rounding.
-  void keep_mean(M active) {
+  // Returns by how much.
+  V keep_mean(M active) {
     V shift = {}, low = y_[0], high = y_[0];
     for (long i = 0; i < n_; ++i) {
       shift += best_z_[i] - y_[i];
@@ -99,6 +100,7 @@ template <class Table, class T> class PackNewton {
     shift /= static_cast<T>(n_);
     shift = active & (c_ < 0) & (size_of(shift) > 4 * kUlp * (high - low)) ? shift : V{};
     for (long i = 0; i < n_; ++i) best_z_[i] -= shift;
+    return size_of(shift);
   }
 
   void evaluate_at(const V* z) {

@@ -100,13 +100,13 @@ template <Sigma kind, class T> struct Rows {
 
   // slope * z solves the equation of slope * y. The accuracy asked for is atol, or the share `resolution` of the spread
   // if that is less (and not 0), both after the slope. For c > 0 what J makes of an error counts, too; and the spread as
-  // 2 at most: over more than that sigma varies.
+  // 1 or 2 at most: over more than that sigma varies.
   Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
     Outcome out;
     T low, high;
     range_of(y, n, &low, &high);
     const double spread = static_cast<double>(high) - low;
-    const double near = resolution * std::min(2.0, slope * spread);
+    const double near = resolution * std::min(strength > 0 ? 1.0 : 2.0, slope * spread);
     if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;
     const T p = static_cast<T>(slope);
     const T origin = origin_of(low, high);
@@ -126,6 +126,7 @@ template <Sigma kind, class T> struct Rows {
       for (long i = 0; i < n; ++i) shift += z[i] - wide[i];
     shift /= static_cast<double>(n);
     if (std::fabs(shift) <= 4 * std::numeric_limits<T>::epsilon() * slope * spread) shift = 0;
+    out.residual += std::fabs(shift);
     if (p != T(1) || origin != T(0) || shift != 0)
       for (long i = 0; i < n; ++i) z[i] = origin + static_cast<T>(z[i] - shift) / p;
     return out;
