@@ -2,7 +2,7 @@
 #
 #   make demo        draws what three hidden units can represent into demo/ and writes a report
 #   make test        the test suite (minutes);  make test-slow: the long tests on top
-#   make test-ecosystem   converted Hugging Face models (installs transformers)
+#   make test-ecosystem   converted Hugging Face and timm models (installs transformers and timm)
 #   make lint        ruff, pyright, and that imports go one way
 #   make bench       the benchmarks
 #   make docs        the documentation site into build/site; warnings are errors
@@ -50,7 +50,7 @@ test-slow: $(VENV)/installed-dev
 
 # transformers without its requirement of torch, which it would replace
 test-ecosystem: $(VENV)/installed-dev
-	$(PIP) install --quiet --no-deps transformers
+	$(PIP) install --quiet --no-deps transformers timm
 	$(PIP) install --quiet --constraint $(VENV)/torch-$(TORCH) huggingface_hub pyyaml regex tokenizers tqdm
 	$(PYTEST) tests/ecosystem
 

@@ -2,6 +2,7 @@
 
 import math
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,3 +36,27 @@ def test_a_gpt_learns_a_text_that_repeats_itself(capsys: pytest.CaptureFixture[s
     frequencies = [text.count(character) / len(text) for character in set(text)]
     assert bits < -sum(f * math.log2(f) for f in frequencies)
     assert "blocks.0.hidden: lam" in capsys.readouterr().out
+
+
+def test_attack_your_network(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("sklearn")
+    told = run("attack_your_network.py", capsys, 1, 8, 0.1, "pgd")
+    assert told.count("all of them:") == 2
+    assert told.count("checks that failed: none") == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "arguments"),
+    [("timm_model.py", "timm", ()), ("hugging_face.py", "transformers", (1,))],
+)
+def test_what_is_not_installed_is_told_in_a_line(
+    name: str,
+    package: str,
+    arguments: tuple[Any, ...],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)  # importing it fails
+    told = run(name, capsys, *arguments)
+    assert told.startswith(f"this example needs {package} (")
+    assert told.count("\n") == 1

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
@@ -20,8 +20,6 @@ class _Names(type):
 
 class _Anything(ModuleType):
     """A module, or a package, in which every name is an empty class; no model uses one."""
-
-    __path__: ClassVar[list[str]] = []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -39,7 +37,9 @@ class _StandIn(MetaPathFinder, Loader):
         return importlib.util.spec_from_loader(fullname, self) if own else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return _Anything(spec.name)
+        made = _Anything(spec.name)
+        made.__path__ = []  # a package: anything may be imported from below it
+        return made
 
     def exec_module(self, module: ModuleType) -> None:
         pass
