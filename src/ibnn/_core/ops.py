@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ibnn import engine as engines
-from ibnn._core import solution
+from ibnn._core import later, solution
 from ibnn._core.on_sums import adjoint_on_sums, solve_on_sums, tolerances
 from ibnn._core.on_sums import pair_sum as sum_by_engine
 from ibnn._core.opaque import opaque
@@ -85,7 +85,18 @@ def solve(
         residual = torch.where(converged, torch.zeros_like(lam), torch.inf)
         z[~converged] = torch.nan
         done = converged & (slope > 0) & ((lam == 0) | (y.shape[-1] <= 1))
-    if not bool(done.all()):
+    # nothing is asked of a device that can be left alone
+    final = (
+        engine is not None
+        and options.on_failure != "raise"
+        and options.max_steps is None
+        and later.is_asynchronous(y)
+        and engine.is_final(case)
+    )
+    if final:
+        failed = converged.logical_not()
+        solution.report("implicit bias", failed, residual, options.on_failure, watcher)
+    elif not bool(done.all()):
         if bool((slope <= 0).any()):
             raise ValueError(f"slope must be positive, got {float(slope.min())}")
         index = (~done & residual.isfinite()).nonzero().squeeze(-1)
@@ -127,12 +138,12 @@ def solve_adjoint(
     if engine is not None:
         v, error, dot = engine.adjoint(case, z, g, strength, weight)
         still = strength == 0  # J is the identity there, bit by bit
-        if z.device.type != "cpu" or bool(still.any()):
+        if later.is_asynchronous(z) or bool(still.any()):
             v = torch.where(still.unsqueeze(-1), g, v)
     else:
         v, error, dot = adjoint_on_sums(z, g, strength, weight, units, options)
     failed = error > GRADIENT_ERROR[z.dtype]
-    if bool(failed.any()):
+    if later.is_asynchronous(z) or bool(failed.any()):
         # a row that is not finite needs no further word: it was reported on the way forward
         failed &= error.isfinite()
         what = "implicit bias, backward"

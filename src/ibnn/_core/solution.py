@@ -10,6 +10,8 @@ from weakref import WeakValueDictionary
 
 from torch import Tensor, nn
 
+from ibnn._core import later
+
 
 class ConvergenceWarning(UserWarning):
     """Some rows were not solved to the tolerance asked for."""
@@ -73,10 +75,20 @@ class Monitor:
 
     def __init__(self) -> None:
         self.number = next(_numbers)
-        self.last_solve: LastSolve | None = None
+        self._last_solve: LastSolve | None = None
         self.warned = False
         self.layer: Callable[[], nn.Module | None] = _no_layer  # a weak reference
         monitors[self.number] = self
+
+    @property
+    def last_solve(self) -> LastSolve | None:
+        """How the latest solve went; whoever asks is told of failures that nobody has seen yet."""
+        later.look(wait=True)
+        return self._last_solve
+
+    @last_solve.setter
+    def last_solve(self, solve: LastSolve) -> None:
+        self._last_solve = solve
 
     def __deepcopy__(self, memo: object) -> "Monitor":
         return Monitor()
@@ -96,10 +108,26 @@ monitors: WeakValueDictionary[int, Monitor] = WeakValueDictionary()
 def report(
     what: str, failed: Tensor, residual: Tensor, on_failure: str, watcher: Monitor | None
 ) -> None:
-    """Reports failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore"."""
-    if on_failure == "ignore" or not bool(failed.any()):
+    """Reports failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore".
+
+    On a GPU a warning comes when the host hears of the failure, and nothing waits for it.
+    """
+    if on_failure == "ignore" or (on_failure == "warn" and watcher is not None and watcher.warned):
         return
-    if on_failure == "warn" and watcher is not None and watcher.warned:
+    if on_failure == "warn" and later.is_asynchronous(failed):
+        later.look()
+        number = 0 if watcher is None else watcher.number
+        later.send(
+            failed.any(), lambda: _tell(what, failed, residual, "warn", monitors.get(number))
+        )
+    elif bool(failed.any()):
+        _tell(what, failed, residual, on_failure, watcher)
+
+
+def _tell(
+    what: str, failed: Tensor, residual: Tensor, on_failure: str, watcher: Monitor | None
+) -> None:
+    if watcher is not None and watcher.warned and on_failure == "warn":
         return
     finite = residual[failed & residual.isfinite()]
     broken = int(failed.sum()) - finite.numel()

@@ -63,6 +63,12 @@ class Engine:
         """Why this engine cannot serve, in a few words; None if it can."""
         raise NotImplementedError
 
+    def is_final(self, case: Case) -> bool:
+        """Whether what it leaves unsolved stays so on a GPU: no solver is asked after it, which
+        would have to wait for the device. Rows whose slope is not positive come back as NaN then.
+        """
+        return False
+
     def solve(
         self,
         case: Case,

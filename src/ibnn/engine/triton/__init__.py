@@ -20,8 +20,10 @@ from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
 
 # the first with tuples as arguments of functions in a kernel
 OLDEST = (3, 3)
-# rows of other sigmas than tanh: every pair is summed
+# rows of so many units and fewer are summed pair by pair: any sigma
 SHORT = 64
+# the longest row that one program can sort, and solve whatever its range
+SORTED = 4096
 # rows whose pairs are summed for second order: beyond, the portable engine is quicker
 LONGEST_PAIRS = 4096
 SIGMAS = ("tanh", "arctan", "erf")
@@ -50,12 +52,10 @@ class TritonEngine(Engine):
                 return f"it has sums of order 0 to 3, not {case.order}"
             if units > LONGEST_PAIRS:
                 return f"it sums the pairs of rows of up to {LONGEST_PAIRS} units, not {units}"
-        if case.device == "cpu":
-            if not _interpreted():
-                return "it is for GPUs (with TRITON_INTERPRET=1 the CPU runs it, slowly)"
-        elif case.device != "cuda":
-            return f"it is for CUDA and ROCm, not for {case.device}"
-        return _missing()
+        return reason_missing(case.device)
+
+    def is_final(self, case: Case) -> bool:
+        return _count(case.units) <= SORTED
 
     def solve(
         self,
@@ -83,6 +83,16 @@ class TritonEngine(Engine):
         from ibnn.engine.triton import launch
 
         return launch.pair_sum(z, a, case.order, case.sigma.name)
+
+
+def reason_missing(device: str) -> str | None:
+    """Why nothing can be served on devices of this type; None if it can."""
+    if device == "cpu":
+        if not _interpreted():
+            return "it is for GPUs (with TRITON_INTERPRET=1 the CPU runs it, slowly)"
+    elif device != "cuda":
+        return f"it is for CUDA and ROCm, not for {device}"
+    return _missing()
 
 
 def warm(device: "str | torch.device" = "cuda", units: Sequence[int] = (1024,)) -> dict[int, float]:

@@ -14,20 +14,18 @@ import torch
 import triton
 from torch import Tensor
 
-from ibnn.engine.triton import node_rows, pair_sums, short_rows, sorted_rows
+from ibnn.engine.triton import SHORT, SORTED, node_rows, pair_sums, short_rows, sorted_rows
 from ibnn.engine.triton.chebyshev import tables
 from ibnn.engine.triton.nonlinearity import CODES
 from ibnn.engine.triton.rows import SOLVED
 from ibnn.engine.triton.sums import EXPONENTIALS
 
-# rows of so many units and fewer are summed pair by pair
-SHORT = 64
-# the longest row that one program can sort
-SORTED = 4096
 # units on either side of a tile of pairs
 PAIRS = 128
 # elements of the largest tensor of a program with several rows: 32 registers of 128 threads
 ELEMENTS = 4096
+# a x + b in one rounding, which is more accurate too; by default in some versions of Triton only
+FUSED = {"enable_fp_fusion": True}
 
 
 class Level(NamedTuple):
@@ -67,7 +65,7 @@ def solve(
             points, at_once = _short(rows, units)
             short_rows.solve_short_rows[(triton.cdiv(rows, at_once),)](
                 *arguments, rows, units, resolution,
-                SIGMA=CODES[sigma], R=at_once, N=points, num_warps=4,
+                SIGMA=CODES[sigma], R=at_once, N=points, num_warps=4, **FUSED,
             )  # fmt: skip
         else:
             table = _exponentials(y.device)
@@ -77,13 +75,13 @@ def solve(
                     *arguments, tables(level.nodes, y.device), table, work,
                     rows, units, resolution,
                     S=level.nodes, SORTED=level.running, R=at_once, BLOCK=block,
-                    num_warps=level.warps,
+                    num_warps=level.warps, **FUSED,
                 )  # fmt: skip
             if units <= SORTED:
                 points, at_once = _sorted(rows, units)
                 sorted_rows.solve_sorted_rows[(triton.cdiv(rows, at_once),)](
                     *arguments, table, rows, units, resolution,
-                    R=at_once, N=points, num_warps=_warps(points),
+                    R=at_once, N=points, num_warps=_warps(points), **FUSED,
                 )  # fmt: skip
     return z, residual, steps, state == SOLVED.value
 
@@ -100,8 +98,9 @@ def solve_adjoint(
         if units <= SHORT:
             points, at_once = _short(rows, units)
             short_rows.adjoint_short_rows[(triton.cdiv(rows, at_once),)](
-                *arguments, rows, units, SIGMA=CODES[sigma], R=at_once, N=points, num_warps=4
-            )
+                *arguments, rows, units, SIGMA=CODES[sigma], R=at_once, N=points,
+                num_warps=4, **FUSED,
+            )  # fmt: skip
         else:
             state = torch.zeros(rows, dtype=torch.int8, device=z.device)
             table = _exponentials(z.device)
@@ -110,13 +109,13 @@ def solve_adjoint(
                 node_rows.adjoint_on_nodes[(triton.cdiv(rows, at_once),)](
                     *arguments, state, tables(level.nodes, z.device), table, work, rows, units,
                     S=level.nodes, SORTED=level.running, R=at_once, BLOCK=block,
-                    num_warps=level.warps,
+                    num_warps=level.warps, **FUSED,
                 )  # fmt: skip
             if units <= SORTED:
                 points, at_once = _sorted(rows, units)
                 sorted_rows.adjoint_sorted_rows[(triton.cdiv(rows, at_once),)](
                     *arguments, state, table, rows, units,
-                    R=at_once, N=points, num_warps=_warps(points),
+                    R=at_once, N=points, num_warps=_warps(points), **FUSED,
                 )  # fmt: skip
     return v, error, dot
 
@@ -130,7 +129,8 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     with _on(z):
         pair_sums.sum_pairs[(rows, triton.cdiv(units, block))](
             z, z if a is None else a.detach().contiguous(), out, units,
-            ORDER=order, WEIGHTED=a is not None, SIGMA=CODES[sigma], BLOCK=block, num_warps=4,
+            ORDER=order, WEIGHTED=a is not None, SIGMA=CODES[sigma], BLOCK=block,
+            num_warps=4, **FUSED,
         )  # fmt: skip
     return out
 

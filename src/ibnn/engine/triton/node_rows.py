@@ -46,7 +46,7 @@ def solve_on_nodes(
     c = tl.load(strength_ptr + row, mask=there, other=0.0)
     atol = tl.load(atol_ptr + row, mask=there, other=1.0)
     low, high, finite = ends(y_ptr, there, D, BLOCK)
-    finite = finite & (tl.abs(c) <= LARGEST)
+    finite = finite & (tl.abs(c) <= LARGEST) & (p > 0) & (p <= LARGEST)
     # the equation does not see a shift: digits are kept by taking the middle for 0
     middle = low + (high - low) * 0.5
     half = (high - low) * 0.5 * p

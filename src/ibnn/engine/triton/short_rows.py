@@ -22,6 +22,8 @@ def solve_short_rows(
     y = tl.load(y_ptr + row * D + i, mask=live, other=0.0)
     broken = live & ((tl.abs(y) <= LARGEST) == 0)
     finite = (tl.max(broken.to(tl.int32), 1, keep_dims=True) == 0) & (tl.abs(c) <= LARGEST)
+    finite = finite & (p > 0) & (p <= LARGEST)
+    p = tl.where(finite, p, 1.0)
     y = tl.where(finite, y, 0.0)
     c = tl.where(finite, c, 0.0)
     low = tl.min(tl.where(live, y, float("inf")), 1, keep_dims=True)

@@ -28,7 +28,7 @@ def solve_sorted_rows(
     c = tl.load(strength_ptr + row, mask=there, other=0.0)
     atol = tl.load(atol_ptr + row, mask=there, other=1.0)
     low, high, finite = ends(y_ptr, there, D, N)
-    finite = finite & (tl.abs(c) <= LARGEST)
+    finite = finite & (tl.abs(c) <= LARGEST) & (p > 0) & (p <= LARGEST)
     c = tl.where(there & finite, c, 0.0)
     half = tl.where(there & finite, (high - low) * 0.5 * p, 0.0)
     i = tl.arange(0, N)[None, :]
