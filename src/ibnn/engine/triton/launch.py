@@ -31,8 +31,8 @@ FUSED = {"enable_fp_fusion": True}
 class Level(NamedTuple):
     """Nodes that a row is offered, the units read at a time, and the warps that share it.
 
-    Sizes of the blocks and warps are those that leave registers for four programs and more on a
-    multiprocessor, without spilling (docs/gpu.md).
+    Sizes of the blocks and warps are those that leave registers for three programs and more on a
+    multiprocessor with up to 64 nodes, and spill next to nothing (docs/performance.md).
     """
 
     nodes: int

@@ -19,6 +19,7 @@ from ibnn.lab.cli import (
     run,
     runs,
     train,
+    warmup,
 )
 from ibnn.lab.cli.errors import explain
 from ibnn.lab.plugins import load_plugins
@@ -68,6 +69,11 @@ for _command, _line, _example in (
         bench.bench,
         "Measure what the implicit bias costs on this machine.",
         "bench --quick --only layers --out bench",
+    ),
+    (
+        warmup.warmup,
+        "Compile the engines beforehand.",
+        "warmup --device cuda --units 256,1024",
     ),
     (playground.playground, "Train both networks side by side in the browser.", "playground"),
 ):

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ibnn.lab.cli.errors import Debug, stoppable
+
+if TYPE_CHECKING:  # importing torch takes a second
+    import torch
 
 
 def bench(
@@ -21,12 +24,20 @@ def bench(
         str | None, typer.Option(help="One section: layers, cliffs, busy, training, peers, ...")
     ] = None,
     engine: Annotated[str, typer.Option(help="native, portable or both.")] = "both",
+    device: Annotated[
+        str, typer.Option(help="cuda, cuda:1, ...: one table of layers, timed by the device.")
+    ] = "cpu",
     debug: Debug = False,
 ) -> None:
     """Measure what the implicit bias costs on this machine; says beforehand how long it takes."""
     from ibnn.lab.bench import BenchSettings, run
     from ibnn.lab.cli.choices import prepare_folder
+    from ibnn.lab.training import choose_device
 
+    place = choose_device(device)
+    if place.type != "cpu":
+        _on_device(place, quick, prepare_folder(out))
+        return
     try:
         settings = BenchSettings(quick=quick, engine=engine, only=only)
         if not settings.engines:
@@ -36,3 +47,14 @@ def bench(
     prepare_folder(out)
     with stoppable():
         run(settings, out)
+
+
+def _on_device(place: torch.device, quick: bool, out: Path) -> None:
+    from ibnn.lab.bench import gpu
+
+    found = []
+    with stoppable():
+        for line in gpu.lines(place, gpu.TINY if quick else gpu.PROBLEMS, 5 if quick else 20):
+            typer.echo(line)
+            found.append(line)
+    (out / "device.md").write_text("\n".join(found) + "\n")
