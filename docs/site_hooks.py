@@ -1,8 +1,54 @@
-"""What the site does beside its pages: links to sources become text; the playground is added."""
+"""What the site does beside its pages: tutorials are run, links to sources become text, and the
+playground is added."""
 
+import hashlib
 import re
+import sys
 from pathlib import Path
 from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+DOCS = Path(__file__).parent
+RUN = DOCS.parent / "build" / "tutorials"  # what a tutorial made, until it or the package changes
+
+
+def on_files(files: Files, config: Any, **_: object) -> None:
+    """Every script of tutorials/ becomes a page with its output, its figures and a notebook."""
+    for script in sorted((DOCS / "tutorials").glob("*.py")):
+        folder = _made(script)
+        for made in sorted(folder.iterdir()):
+            name = f"tutorials/{made.name}"
+            files.append(File.generated(config, name, abs_src_path=str(made)))
+
+
+def _made(script: Path) -> Path:
+    """The folder with what a run of this script gives; run now unless it was before."""
+    sys.path.insert(0, str(DOCS))
+    from tutorial import execute
+
+    sources = [script, DOCS / "tutorial.py", *sorted((DOCS.parent / "src").rglob("*.[pch]*"))]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources if path.is_file()))
+    folder = RUN / f"{script.stem}-{digest.hexdigest()[:12]}"
+    if not folder.exists():
+        print(f"running docs/tutorials/{script.name}", flush=True)
+        done = execute(script)
+        notebook = f"{done.name}.ipynb"
+        about = (
+            f"*This page as a [notebook]({notebook}), or as the script "
+            f"`docs/tutorials/{script.name}` that makes it.*"
+        )
+        made = {
+            f"{done.name}.md": f"{done.markdown()}\n---\n\n{about}\n".encode(),
+            notebook: done.notebook().encode(),
+            **done.images(),
+        }
+        unfinished = folder.with_suffix(".unfinished")
+        unfinished.mkdir(parents=True, exist_ok=True)
+        for name, content in made.items():
+            (unfinished / name).write_bytes(content)
+        unfinished.rename(folder)
+    return folder
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

@@ -1,7 +1,11 @@
-"""The commands that the documents show run as written, in order, from an empty folder."""
+"""What the documents show runs as written, in order, from an empty folder; the tutorials run."""
 
+import json
+import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -9,30 +13,120 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
+# A fence of code with the comment before it, which readers do not see: `<!-- not run: it needs a
+# cluster -->` or `<!-- run until Ctrl-C -->`.
+FENCE = re.compile(r"(?:<!-- (.*?) -->\n)?```(sh|python)\n(.*?)```", re.S)
+PAGES = [
+    path
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+    )
+    if FENCE.search(path.read_text(encoding="utf-8"))
+]
 
 
-def commands(page: str) -> list[str]:
-    blocks = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
-    lines = [line.split("#")[0].strip() for block in blocks for line in block.splitlines()]
-    return [line for line in lines if line.startswith("ibnn ")]
+def fences(page: Path) -> list[tuple[str, str, str]]:
+    """(what the comment says, language, code) of every fence."""
+    return FENCE.findall(page.read_text(encoding="utf-8"))
 
 
-def test_the_page_of_the_laboratory_shows_commands():
-    assert len(commands("docs/laboratory.md")) >= 8
+@pytest.fixture
+def shell(tmp_path):
+    """An empty folder, and an environment in which `ibnn` and `python` are those of the tests."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name, start in (("ibnn", "from ibnn_command import main; main()"), ("python", "")):
+        file = programs / name
+        more = f"-c {shlex.quote(start)}" if start else ""
+        file.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {more} "$@"\n')
+        file.chmod(0o755)
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "BROWSER": "true"}
+    return {"cwd": folder, "env": environment, "text": True}
+
+
+def test_the_pages_show_commands_and_mark_those_that_are_not_run():
+    names = {page.name for page in PAGES}
+    assert {"README.md", "index.md", "laboratory.md", "tracking.md", "theory.md"} <= names
+    shown = [mark for page in PAGES for mark, _, _ in fences(page)]
+    assert sum(mark == "" for mark in shown) >= 12
+    for mark in filter(None, shown):
+        assert mark == "run until Ctrl-C" or mark.startswith("not run: ")
 
 
 @pytest.mark.slow
-def test_the_laboratorys_commands_run_as_written(tmp_path):
-    for line in commands("docs/laboratory.md"):
-        answer = subprocess.run(
-            [sys.executable, "-m", *line.split()],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert answer.returncode == 0, f"{line}\n{answer.stdout[-800:]}\n{answer.stderr[-800:]}"
-    assert (tmp_path / "analysis" / "index.html").exists() or list(tmp_path.glob("analysis/*.html"))
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_pages_code_runs_as_written(page, shell):
+    for mark, language, code in fences(page):
+        if mark.startswith("not run"):
+            continue
+        if mark == "run until Ctrl-C":
+            interrupt(code, shell)
+            continue
+        command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
+        answer = subprocess.run(command, capture_output=True, check=False, **shell)
+        said = f"{answer.stdout[-800:]}\n{answer.stderr[-800:]}"
+        assert answer.returncode == 0, f"{page.name}: {code}\n{said}"
+        assert "Warning" not in answer.stderr, f"{page.name}: {code}\n{said}"
+
+
+def interrupt(code: str, shell: dict) -> None:
+    """The command says something, goes on, and ends at once and in peace when it is told to."""
+    process = subprocess.Popen(
+        ["bash", "-euc", f"exec {code}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, **shell
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip(), code
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, ""), code
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("script", TUTORIALS, ids=lambda script: script.stem)
+def test_a_tutorial_runs(script, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from tutorial import execute
+
+    done = execute(script)
+    assert done.images()
+    assert any(cell.printed for cell in done.cells)
+    assert done.markdown().startswith("# ")
+
+
+def test_a_tutorial_that_fails_says_where(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from tutorial import TutorialError, execute
+
+    script = tmp_path / "broken.py"
+    script.write_text("# %% [markdown]\n# # Title\n\n# %%\nx = 1\n\n# %%\nprint(y)\n")
+    with pytest.raises(TutorialError, match=r"broken.py, cell at line 8: NameError"):
+        execute(script)
+    script.write_text("# %%\nimport warnings\n\nwarnings.warn('old')\n")
+    with pytest.raises(TutorialError, match="UserWarning: old"):
+        execute(script)
+
+
+def test_a_tutorials_page_has_text_code_output_and_figures(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    from tutorial import execute
+
+    script = tmp_path / "small.py"
+    draw = "import matplotlib.pyplot as plt\n\nplt.plot([1, 2])\nprint('drawn')\n"
+    script.write_text(f"# %% [markdown]\n# # Title\n#\n# Text.\n\n# %%\n{draw}")
+    done = execute(script)
+    assert done.markdown() == (
+        "# Title\n\nText.\n\n"
+        f"```python\n{draw.strip()}\n```\n\n```text\ndrawn\n```\n\n"
+        "![what the cell above draws](small-1.png)\n"
+    )
+    assert done.images()["small-1.png"].startswith(b"\x89PNG")
+    outputs = json.loads(done.notebook())["cells"][1]["outputs"]
+    assert [output["output_type"] for output in outputs] == ["stream", "display_data"]
 
 
 def test_the_reference_has_every_public_name():
