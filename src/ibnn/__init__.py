@@ -21,7 +21,7 @@ from ibnn.nn.transposed import ConvTranspose1d, ConvTranspose2d, ConvTranspose3d
 from ibnn.sigma import Sigma
 from ibnn.theory import uniqueness_threshold
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Conv1d",

@@ -209,3 +209,19 @@ def test_a_library_in_the_package_is_taken_before_one_is_built(
         assert loader.available()  # the one that is built serves
     finally:
         loader._found.cache_clear()
+
+
+def test_a_lower_level_of_the_wheels_libraries_can_be_demanded(monkeypatch, tmp_path):
+    for name in ("CXX", "IBNN_CXXFLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(loader, "PREBUILT", tmp_path)
+    monkeypatch.setattr(loader, "cpu_flags", lambda: " ".join(set().union(*loader.LEVELS.values())))
+    files = [tmp_path / f"engine-{level}.so" for level in loader.LEVELS]
+    for file in files:
+        file.touch()
+    assert list(loader._prebuilt()) == files  # best first
+    monkeypatch.setenv("IBNN_CPU_LEVEL", "x86-64-v3")
+    assert list(loader._prebuilt()) == files[1:]
+    monkeypatch.setenv("IBNN_CPU_LEVEL", "v3")
+    with pytest.raises(ValueError, match="IBNN_CPU_LEVEL is 'v3', expected one of x86-64-v4"):
+        list(loader._prebuilt())

@@ -2,11 +2,13 @@
 
 Environment: IBNN_NATIVE=0 switches it off, IBNN_CACHE names the folder of compiled libraries, CXX
 the compiler, IBNN_CXXFLAGS flags to add (`make asan` adds those of the sanitizers); with either of
-the last two the one in the wheel is left alone.
+the last two the one in the wheel is left alone. IBNN_CPU_LEVEL (x86-64, x86-64-v3, x86-64-v4) is
+the highest level of the wheel's libraries that is taken, to try or to time a lower one.
 """
 
 import ctypes
 import functools
+import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -68,8 +70,11 @@ def _prebuilt() -> Iterator[Path]:
     """Libraries that came with the wheel and fit this processor, best first."""
     if os.environ.get("CXX") or os.environ.get("IBNN_CXXFLAGS"):
         return
+    highest = os.environ.get("IBNN_CPU_LEVEL") or next(iter(LEVELS))
+    if highest not in LEVELS:
+        raise ValueError(f"IBNN_CPU_LEVEL is {highest!r}, expected one of {', '.join(LEVELS)}")
     has = set(cpu_flags().split())
-    for level, needed in LEVELS.items():
+    for level, needed in itertools.dropwhile(lambda item: item[0] != highest, LEVELS.items()):
         path = PREBUILT / f"engine-{level}.so"
         if needed <= has and path.exists():
             yield path
