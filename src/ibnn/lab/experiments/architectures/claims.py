@@ -128,10 +128,14 @@ def _sentence(records: Records) -> str:
     gain = family(records, (STANDARD,))[STANDARD]
     if gain.difference is None:
         return f"{NAMES[records.network]}: not known yet."
-    return (
-        f"{NAMES[records.network]}: implicit minus standard {_text(records, gain)}: "
-        f"{_ANSWERS[gain.answer]}."
+    text = (
+        f"{NAMES[records.network]}: {_ANSWERS[gain.answer]}, implicit minus standard "
+        f"{_text(records, gain)}"
     )
+    if not network_kind(records.network).text:
+        return f"{text}."
+    wider = family(records, (WIDER,))[WIDER]
+    return f"{text}; minus a wider standard network of equal training time {_text(records, wider)}."
 
 
 def table(records: Records) -> Table:
@@ -175,7 +179,7 @@ def _text(records: Records, judged: Judged) -> str:
     decided = judged.decision in ("better", "worse")
     small = found is not None and max(-found.low, found.high) < measure.equivalent
     bound = f"{measure.scale * measure.equivalent:g}"
-    return f"{text}, small: within {bound}" if decided and small else text
+    return f"{text[:-1]}; small: within {bound})" if decided and small else text
 
 
 def _short(records: Records, found: Paired | None) -> str:
