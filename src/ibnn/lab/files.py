@@ -1,7 +1,5 @@
 """Files that are either whole or not there: temporary file, fsync, rename."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -7,8 +7,6 @@ They are found in two ways, by every command and by every worker process it star
     mine = "my_package.my_module"
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from importlib import metadata

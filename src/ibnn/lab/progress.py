@@ -1,7 +1,5 @@
 """What is seen of long work: bars on a terminal; where nobody watches, a line now and then."""
 
-from __future__ import annotations
-
 import time
 from types import TracebackType
 

@@ -1,7 +1,5 @@
 """The contract of every attack: a model, images and labels in, one verdict per image out."""
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field

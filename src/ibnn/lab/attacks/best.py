@@ -1,7 +1,5 @@
 """The worst image found so far for each row of a batch, and what it cost."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

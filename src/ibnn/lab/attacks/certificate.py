@@ -8,8 +8,6 @@ exact answer. Both balls speak for each other: l_2 <= sqrt(n) l_inf and l_inf <=
 Everything is in float64 and about exact arithmetic; a network run in float32 rounds.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from dataclasses import dataclass

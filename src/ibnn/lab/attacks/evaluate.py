@@ -1,7 +1,5 @@
 """A model under many attacks: robust accuracy by each and by all, and whether to believe it."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One figure of an evaluation: what each attack leaves, and accuracy against eps."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """FAB (Croce & Hein 2020): the smallest perturbation, by steps along the nearest boundary."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """A model while it is attacked: evaluation mode, no gradients to parameters, all put back after."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """HopSkipJump (Chen et al. 2020): walks along the boundary, from answers alone."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

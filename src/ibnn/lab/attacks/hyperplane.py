@@ -1,7 +1,5 @@
 """The nearest point of a hyperplane inside the box [0, 1], exactly, for many rows at once."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -11,8 +11,6 @@ Laplacian with eigenvalues in [0, mu]. Below, fraction = lam p mu = lam / T, T t
   dominance <= 1 / (1 - 2 fraction) in l_inf; the l_2 bound of a row bounds its largest unit too.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

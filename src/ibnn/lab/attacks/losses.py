@@ -4,8 +4,6 @@ Every loss grows as the image gets worse for the model, one value per image. Mar
 above 0 exactly where the answer is wrong.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Literal
 

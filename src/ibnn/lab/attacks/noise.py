@@ -4,8 +4,6 @@ What noise alone breaks is no merit of an attack; a model that random search bea
 not has hidden its gradients.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Projected gradient descent (Madry et al. 2018), in l_inf and l_2; one step of it is FGSM."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar
 

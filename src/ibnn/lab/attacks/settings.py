@@ -1,7 +1,5 @@
 """Checks of the settings attacks have in common, each with one line that names what is wrong."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from typing import Any

@@ -1,7 +1,5 @@
 """Square attack (Andriushchenko et al. 2020): random search over squares of pixels, black box."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Attacks by name, and the list of them an honest evaluation runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ibnn.lab.attacks.apgd import APGD

@@ -1,7 +1,5 @@
 """Transfer: attack a surrogate with its own gradients, judge the images on the model."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 
 import torch

@@ -1,7 +1,5 @@
 """Options from three places: the command line, a TOML file, defaults; in that order."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Iterable, Mapping

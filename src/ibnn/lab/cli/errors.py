@@ -4,8 +4,6 @@
 130 stopped by Ctrl-C.
 """
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """What is seen while runs are trained and measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """Downloads that resume, retry, check the md5 sum, and only then take their final name."""
 
-from __future__ import annotations
-
 import http.client
 import os
 import time

@@ -1,7 +1,5 @@
 """What can be wrong with data, in words a user can act on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 

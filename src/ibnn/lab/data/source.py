@@ -1,7 +1,5 @@
 """What a dataset of the catalogue must be able to do."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """How an experiment finds lam: learnt, learnt and frozen, picked on held-out data, or fixed."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass

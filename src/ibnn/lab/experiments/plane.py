@@ -1,7 +1,5 @@
 """Small networks of points in the plane: a setting of the figures, and its run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What is read off finished runs: by seed, as a line of a CSV, and how much was trained."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """Medians of several instances as a line, with the band that holds most of them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Groups of accuracies as rows of dots, the median of each as a bar."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

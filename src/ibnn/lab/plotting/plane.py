@@ -1,7 +1,5 @@
 """Two classes of points in the plane, and where networks are undecided between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """One visual language: the standard neuron is blue, the implicit one green, in every figure."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The page of `ibnn analyze`: every section with its figures, and PNG, CSV and JSON beside it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Reports as Markdown with figures and CSV beside it: small enough to keep with a project."""
 
-from __future__ import annotations
-
 import html
 import os
 import re

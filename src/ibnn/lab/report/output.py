@@ -1,7 +1,5 @@
 """What every page is made of: the templates, figures as bytes, rows as CSV."""
 
-from __future__ import annotations
-
 import base64
 import csv
 import io

@@ -1,7 +1,5 @@
 """One page over all reports of a folder: every claim of the paper, and what holds where."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

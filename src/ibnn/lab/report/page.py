@@ -1,7 +1,5 @@
 """The HTML page: what the template is given."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

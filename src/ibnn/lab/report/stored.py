@@ -1,7 +1,5 @@
 """`findings.json`: what a report leaves for pages over several reports, written and read."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path

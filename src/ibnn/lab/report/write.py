@@ -1,7 +1,5 @@
 """Writing a report: figures, CSV and page from what the runs left on disk; nothing is trained."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One attempt at one run, in whichever process: its exceptions become text, never a crash."""
 
-from __future__ import annotations
-
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

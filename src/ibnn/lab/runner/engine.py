@@ -1,7 +1,5 @@
 """What an engine is given: where files are, how many runs at a time, how often to retry."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What happens to runs while they are trained, as told to displays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal

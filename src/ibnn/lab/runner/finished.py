@@ -1,7 +1,5 @@
 """A finished run, as whoever makes something of it sees it."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Engine `inline`: one run after the other in this process."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 

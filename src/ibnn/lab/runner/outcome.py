@@ -1,7 +1,5 @@
 """How a set of runs ended."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 

@@ -4,8 +4,6 @@ A cluster need not share a disk: the dataset travels with the tasks and the fini
 comes back. Where it does share one, a run whose worker was lost goes on from its checkpoint.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import socket

@@ -1,7 +1,5 @@
 """`run_all`: train the runs that are not finished, with one engine, and say how they ended."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import warnings

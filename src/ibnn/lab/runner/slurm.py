@@ -5,8 +5,6 @@ machine went away) is submitted again, and its run goes on from its checkpoint. 
 partition; `local` runs the jobs as processes of this machine, to try it out.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import time

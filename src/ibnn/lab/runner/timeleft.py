@@ -1,7 +1,5 @@
 """How long the remaining runs will take, judged by the epochs seen so far."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Sequence
 from statistics import fmean
 

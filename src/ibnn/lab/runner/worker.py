@@ -4,8 +4,6 @@ The first line it reads says where files are, each further one is a config. It e
 input ends, also in the middle of a run: a worker never outlives the command that started it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import queue

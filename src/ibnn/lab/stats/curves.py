@@ -1,7 +1,5 @@
 """Curves over several instances: medians, bands, running means, and where a level is reached."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

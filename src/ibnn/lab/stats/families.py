@@ -1,7 +1,5 @@
 """How a family of paired comparisons is decided: Holm's correction, and equivalence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

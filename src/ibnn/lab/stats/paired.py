@@ -1,7 +1,5 @@
 """Differences between two groups of seeds, pair by pair, and the sentences they decide."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Proportions of images: their intervals, and when one is lower than another beyond chance."""
 
-from __future__ import annotations
-
 import math
 
 from torch import Tensor

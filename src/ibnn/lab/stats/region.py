@@ -1,7 +1,5 @@
 """The region of the plane a network assigns to a class: its map, how convex it is, how round."""
 
-from __future__ import annotations
-
 import base64
 import math
 

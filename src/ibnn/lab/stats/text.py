@@ -1,7 +1,5 @@
 """Numbers as a reader of the report likes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

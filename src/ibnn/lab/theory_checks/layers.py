@@ -1,7 +1,5 @@
 """What goes into and comes out of every implicit layer of a network, on given inputs."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass

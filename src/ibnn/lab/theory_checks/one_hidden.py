@@ -1,7 +1,5 @@
 """One hidden layer, as the paper's proofs have it: as weights, and as a classifier to train."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

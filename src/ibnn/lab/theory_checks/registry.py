@@ -1,7 +1,5 @@
 """Every check by name, in the order of the report; a module is loaded when it is asked for."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from ibnn.lab.theory_checks.check import Check

@@ -1,7 +1,5 @@
 """What reaches the ReLUs of a network, wherever they are called from."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Every check asked for, one after the other, on one network."""
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ a finished network are stronger and live in `ibnn.lab.attacks`: they keep the wo
 steps and restarts. Both move in the same ball (`ibnn.lab.training.ball`).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -3,8 +3,6 @@
 Images are rows of any shape; everything here is one value or one image per row.
 """
 
-from __future__ import annotations
-
 from typing import Literal
 
 import torch

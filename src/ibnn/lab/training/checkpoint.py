@@ -4,8 +4,6 @@ Weights, momentum and the metrics so far travel together: there is no moment at 
 is of this epoch and another of the last. A checksum over all of it is checked before use.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from dataclasses import dataclass, fields

@@ -1,8 +1,6 @@
 """One trained network at other lam, nothing before its head trained: as it is, batch norms
 recalibrated, or the head fitted anew."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 

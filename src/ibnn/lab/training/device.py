@@ -1,7 +1,5 @@
 """Where a network is trained: `auto`, or a device by torch's name for it."""
 
-from __future__ import annotations
-
 import torch
 
 from ibnn.lab.training.errors import RunError

@@ -5,8 +5,6 @@ batch as a whole, so that a step is that of a single process but for batch norma
 sees each part for itself. The first process alone validates, writes files and speaks.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager

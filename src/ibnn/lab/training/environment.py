@@ -1,7 +1,5 @@
 """Where a run was trained: versions, threads, processor. Kept beside its result."""
 
-from __future__ import annotations
-
 import platform
 from importlib import metadata
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is minimized and what is counted: cross-entropy and right answers, for both heads."""
 
-from __future__ import annotations
-
 from torch import Tensor
 from torch.nn import functional as F
 

@@ -1,7 +1,5 @@
 """A safetensors file with a description beside its tensors, and a checksum over both."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Checks that tell a robust model from one that only hides: run with every evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ibnn.lab.attacks.checks.check import Check, Target

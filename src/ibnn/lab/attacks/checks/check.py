@@ -1,7 +1,5 @@
 """A check and what it found; and the target of all of them: a model, its images, its attacks."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Checks of the forward pass on adversarial images: it is solved, and it says the same again."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Checks of the input gradient: it is there, and it is the derivative of the forward pass."""
 
-from __future__ import annotations
-
 import copy
 import math
 

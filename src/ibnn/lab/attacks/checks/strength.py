@@ -4,8 +4,6 @@ Two finite attacks may differ by a few images in either direction; an order is v
 the sign test says so (`stats.proportion.weaker`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import replace

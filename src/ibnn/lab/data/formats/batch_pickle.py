@@ -4,8 +4,6 @@ An ordinary pickle can run any function. This reader admits the four names that 
 integers needs, and its own stand-ins for two of them.
 """
 
-from __future__ import annotations
-
 import io
 import pickle
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """CIFAR-10 in its binary and its python version, unpacked or still in the archive."""
 
-from __future__ import annotations
-
 import tarfile
 import zlib
 from collections.abc import Mapping, Sequence

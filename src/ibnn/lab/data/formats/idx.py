@@ -1,7 +1,5 @@
 """The idx format of MNIST and Fashion-MNIST: a magic number, the sizes, then the bytes."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import struct

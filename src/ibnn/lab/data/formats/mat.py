@@ -1,7 +1,5 @@
 """Cropped SVHN: two MATLAB files, images (32, 32, 3, N), the digit 0 labelled 10."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

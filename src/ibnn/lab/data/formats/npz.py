@@ -5,8 +5,6 @@ x is uint8, or floats in [0, 1], of shape (N, H, W), (N, C, H, W) or (N, H, W, C
 the file ("NCHW" or "NHWC") decides. y holds integers from 0; an integer `classes` is optional.
 """
 
-from __future__ import annotations
-
 import lzma
 import math
 import os

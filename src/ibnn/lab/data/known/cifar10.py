@@ -1,7 +1,5 @@
 """CIFAR-10: photographs of ten things."""
 
-from __future__ import annotations
-
 from ibnn.lab.data.dataset_defaults import CpuPreset, Defaults
 from ibnn.lab.data.formats.cifar import CifarSource
 from ibnn.lab.data.source import Remote

@@ -1,7 +1,5 @@
 """scikit-learn's 1797 handwritten digits, 8 x 8: real images that need no download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec

@@ -1,7 +1,5 @@
 """Fashion-MNIST: pictures of clothes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ibnn.lab.data.dataset_defaults import GRAY

@@ -1,7 +1,5 @@
 """Two classes of points in the plane, drawn on the fly: arrows, moons, circles, spirals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

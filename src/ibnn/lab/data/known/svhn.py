@@ -1,7 +1,5 @@
 """SVHN: cropped house numbers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ibnn.lab.data.dataset_defaults import COLOR

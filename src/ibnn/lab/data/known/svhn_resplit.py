@@ -1,7 +1,5 @@
 """A re-split of SVHN's test split, for where SVHN itself cannot be had."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from ibnn.lab.data.dataset_defaults import COLOR

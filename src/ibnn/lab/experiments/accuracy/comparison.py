@@ -1,7 +1,5 @@
 """Two families of curves over the same x, one curve per seed, and what can be read off them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

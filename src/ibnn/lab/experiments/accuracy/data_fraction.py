@@ -1,7 +1,5 @@
 """How much data each neuron needs: best accuracy against the fraction of the training data."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ibnn.lab.experiments.accuracy.comparison import Comparison

@@ -1,7 +1,5 @@
 """What each neuron makes of its parameters: best accuracy against the size of the network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ibnn.lab.experiments.accuracy.comparison import Comparison

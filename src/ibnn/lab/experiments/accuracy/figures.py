@@ -1,7 +1,5 @@
 """The drawings the accuracy experiments have in common."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

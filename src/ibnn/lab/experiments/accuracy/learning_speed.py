@@ -1,7 +1,5 @@
 """How many epochs each neuron needs: validation accuracy while it is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ibnn.lab.experiments.accuracy.comparison import Comparison

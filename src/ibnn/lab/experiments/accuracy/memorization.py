@@ -1,7 +1,5 @@
 """What wrong labels do to each neuron: best accuracy against their fraction."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from statistics import fmean, median
 

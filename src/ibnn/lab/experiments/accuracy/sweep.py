@@ -1,7 +1,5 @@
 """Both neurons side by side over some values: the frame of the paper's accuracy figures."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The solve as a descent: the energy along the solver's steps, and the paths of three units."""
 
-from __future__ import annotations
-
 import numpy as np
 import torch
 from matplotlib.axes import Axes

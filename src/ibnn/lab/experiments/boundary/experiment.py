@@ -1,7 +1,5 @@
 """Fig. 2 of the paper: what boundaries three hidden neurons can draw between two classes."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, ClassVar

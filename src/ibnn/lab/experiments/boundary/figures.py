@@ -1,7 +1,5 @@
 """The drawings of the boundary experiment."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.colors import ListedColormap

@@ -1,7 +1,5 @@
 """What the boundary experiment makes of its runs: claims, tables and rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

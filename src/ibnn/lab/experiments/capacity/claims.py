@@ -1,7 +1,5 @@
 """What the searches say about the paper's sentences: computed, and free to come out otherwise."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean

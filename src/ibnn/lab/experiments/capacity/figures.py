@@ -1,7 +1,5 @@
 """The drawings of the capacity experiment."""
 
-from __future__ import annotations
-
 import numpy as np
 from matplotlib.figure import Figure
 

@@ -1,7 +1,5 @@
 """The arms: networks that differ in their neuron, or in one thing it might stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

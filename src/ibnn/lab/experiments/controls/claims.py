@@ -1,7 +1,5 @@
 """What the records say about each question of the plan: every judgment is computed from them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 

@@ -1,7 +1,5 @@
 """The experiment `controls`: every arm with the published settings, its accuracy and robustness."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Learning curves of the arms, their differences, and their accuracy under attack."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """The arms side by side, in numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

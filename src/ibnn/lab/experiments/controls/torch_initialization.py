@@ -3,8 +3,6 @@
 The published weights, N(0, 0.001), start the neuron where tanh is linear; these do not.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from ibnn.lab.experiments.controls.variant import Variant

@@ -4,8 +4,6 @@ The rate is picked on held-out training images with seeds of their own; the test
 looked at until it is fixed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 

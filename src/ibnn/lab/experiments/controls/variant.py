@@ -1,7 +1,5 @@
 """The first six arms trained otherwise, beside the published standard and implicit networks."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 

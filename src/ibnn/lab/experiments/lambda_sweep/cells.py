@@ -1,7 +1,5 @@
 """The cells of the lambda sweep: which neuron stands in which row and column of the map."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

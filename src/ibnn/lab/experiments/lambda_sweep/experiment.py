@@ -1,7 +1,5 @@
 """Accuracy over lam and slope on held-out training data: what the paper's grid search walks on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any

@@ -1,7 +1,5 @@
 """The drawings of the lambda sweep: the map, and the same numbers against lam times p."""
 
-from __future__ import annotations
-
 from statistics import median
 from typing import Any
 

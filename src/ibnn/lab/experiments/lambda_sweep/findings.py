@@ -1,7 +1,5 @@
 """What the lambda sweep makes of its runs: claims, tables and rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 from typing import Any

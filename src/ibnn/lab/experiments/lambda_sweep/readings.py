@@ -1,7 +1,5 @@
 """The finished runs of the lambda sweep, and what is read off them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median

@@ -1,7 +1,5 @@
 """What the networks trained on wrong labels say: every judgment is computed from them."""
 
-from __future__ import annotations
-
 from statistics import median
 
 from ibnn.lab.experiments.overfitting.record import Records

@@ -1,7 +1,5 @@
 """Accuracy and wrong labels learnt by heart, against the fraction of wrong labels."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from ibnn.lab.experiments.overfitting.claims import ARMS, CONTROL, IMPLICIT, STANDARD

@@ -1,7 +1,5 @@
 """The arms of the map: those of the controls, and attempts to join accuracy and robustness."""
 
-from __future__ import annotations
-
 from ibnn.lab.experiments.controls.arms import ARMS, DECAY, IMPLICIT, NEGATIVE, STANDARD, Arm
 
 _FIXED = {"neuron": "implicit", "learn_lam": False}

@@ -1,7 +1,5 @@
 """Whether one arm is better than the standard network in both accuracies, and the Pareto front."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

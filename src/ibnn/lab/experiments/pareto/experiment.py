@@ -1,7 +1,5 @@
 """The experiment `pareto`: is there a network that is both more accurate and more robust?"""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ibnn.lab.experiments.controls.arms import Arm

@@ -1,7 +1,5 @@
 """The map: robust against clean accuracy."""
 
-from __future__ import annotations
-
 from statistics import median
 
 from matplotlib.figure import Figure

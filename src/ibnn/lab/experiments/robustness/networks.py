@@ -1,7 +1,5 @@
 """The networks under attack: those of the accuracy figures, and implicit ones of lam < 0."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """Security curves: robust accuracy under projected gradient descent against its size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,5 @@
 """Accuracy before and under Pixle, a black-box attack that rearranges a few pixels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean

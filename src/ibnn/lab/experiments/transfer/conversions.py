@@ -1,7 +1,5 @@
 """One trained standard network under many lam: how right it stays, with and without an attack."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

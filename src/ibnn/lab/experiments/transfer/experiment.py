@@ -1,7 +1,5 @@
 """The paper's second mode: an implicit-bias network made from a trained standard one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What the transfer experiment makes of its measurements: claims and notes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """The paper's margin bound on the first two classes of a dataset."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What was measured on converted networks, by seed, and the differences the claims rest on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """The numbers of the transfer experiment: tables and CSV."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 from typing import Any

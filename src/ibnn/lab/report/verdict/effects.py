@@ -1,7 +1,5 @@
 """The effect behind each claim, as a paired difference computed from one CSV."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A marker is `<!-- table: NAME -->` before a table and `<!-- end -->` after it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path

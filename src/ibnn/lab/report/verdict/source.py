@@ -1,7 +1,5 @@
 """The committed CSV files, and how much was trained for each."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What is seen of an ensemble: all its networks are at the same epoch, one line tells all."""
 
-from __future__ import annotations
-
 import time
 
 from rich.console import Console

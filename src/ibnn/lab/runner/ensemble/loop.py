@@ -1,7 +1,5 @@
 """The training loop of `ibnn.lab.training.loop`, for all members of an ensemble at once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -4,8 +4,6 @@ The implicit bias takes one lam and one slope per channel, and here a channel is
 solve serves all of them. No number of one network enters another's.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,5 @@
 """How well a function of the plane is approximated against width, by both neurons."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """What the measurements say about expressivity: claims, notes, tables, rows."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median

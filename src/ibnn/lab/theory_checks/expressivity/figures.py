@@ -1,7 +1,5 @@
 """Figures about expressivity: expansion and approximation, both networks on a plane."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -7,8 +7,6 @@ Laplacian of w), |R| <= lam^2 p mu |B(z)|: the remainder falls as lam^2, for eve
 solution z.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Section: the expansion in lam, universal approximation, and linear regions on a plane."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import torch

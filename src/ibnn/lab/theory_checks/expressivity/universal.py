@@ -5,8 +5,6 @@ on its image. A shorter one, with a single hidden layer of implicit neurons: see
 sigma is linear, so F is an invertible matrix that M can undo (`close_up`).
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

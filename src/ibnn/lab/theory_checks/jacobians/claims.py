@@ -1,7 +1,5 @@
 """What the measurements say about Jacobians: claims, notes, tables, rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple

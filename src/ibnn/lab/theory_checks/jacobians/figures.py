@@ -1,7 +1,5 @@
 """Figures about Jacobians: the spectrum of K_inf, the paper's inequality, norms over images."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch

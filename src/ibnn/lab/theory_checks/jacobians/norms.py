@@ -1,7 +1,5 @@
 """Norms of the Jacobian of a whole network, image by image, from products alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The paper's product bound for networks that are a chain: norm by norm, layer by layer."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

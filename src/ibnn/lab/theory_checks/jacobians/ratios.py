@@ -1,7 +1,5 @@
 """By how much an implicit layer or network stretches what the standard one stretches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Section: what the implicit bias does to derivatives, layer by layer and for the whole network."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Which assumptions of the paper's scaling of curvature hold on a layer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

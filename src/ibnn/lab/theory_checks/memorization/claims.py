@@ -1,7 +1,5 @@
 """What the measurements say about memorization: claims, notes, tables."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

@@ -5,8 +5,6 @@ H v is exact (two backward passes); with `step` it is the difference quotient of
 (grad L(x + h v) - grad L(x)) / h, which also sees the kinks of ReLU that H is blind to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Figures about memorization: curvature against its formulas, and images by curvature."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

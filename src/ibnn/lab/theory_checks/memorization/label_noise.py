@@ -1,7 +1,5 @@
 """Does a network learn wrong labels by heart, and does curvature find them?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

@@ -1,7 +1,5 @@
 """The paper's scaling of curvature with lam p, on networks of its own kind: ideal, and trained."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

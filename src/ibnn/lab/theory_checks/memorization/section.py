@@ -1,7 +1,5 @@
 """Section: the curvature of the loss around each example, and wrong labels learned by heart."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 
 import torch

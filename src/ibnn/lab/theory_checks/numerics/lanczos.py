@@ -1,7 +1,5 @@
 """The Lanczos method for many rows at once: the two ends of a spectrum from products alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 """Float64 solutions at little more than the cost of float32 ones: one step of iterative
 refinement."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Tensors of any shape as rows of units: what a coupling joins, and what is independent."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Sequence

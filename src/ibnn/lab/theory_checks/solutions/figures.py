@@ -1,7 +1,5 @@
 """Figures about solutions: certificates above the threshold, and dependence on the path."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Path dependence: one row's solution followed in lam, and in its input, there and back."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Above the threshold: every solution that many starts lead to, and how stable each one is."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

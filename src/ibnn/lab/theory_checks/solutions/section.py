@@ -1,7 +1,5 @@
 """Section: how many solutions an input has, below and above the threshold of uniqueness."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

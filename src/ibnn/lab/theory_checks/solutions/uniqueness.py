@@ -1,7 +1,5 @@
 """What can be proven about a solution after it was found: stable here, unique everywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The attacker knows the network, a trigger and a sample of data like the training
 owner's verification set.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

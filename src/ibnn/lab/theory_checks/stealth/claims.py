@@ -1,7 +1,5 @@
 """What the measurements say about stealth attacks: claims, notes, table, rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from statistics import fmean
 from typing import Any

@@ -1,7 +1,5 @@
 """How likely an attack stays undetected, for any number of verification examples and tolerance."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The figure of the stealth attack: how often it goes undetected."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

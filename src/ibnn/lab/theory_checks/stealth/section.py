@@ -1,7 +1,5 @@
 """Section: one neuron is added to a trained network; does the owner notice?"""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

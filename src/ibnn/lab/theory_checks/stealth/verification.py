@@ -1,7 +1,5 @@
 """The owner's side of a stealth attack: what it changes, judged on a verification set."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from statistics import fmean, median
 

@@ -1,7 +1,5 @@
 """What the measurements say about transfer: claims, notes, table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

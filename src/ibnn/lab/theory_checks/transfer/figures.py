@@ -1,7 +1,5 @@
 """Figures about transfer: margins against their bounds, and accuracy over lam."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 """The paper's setting for transfer: one hidden layer without batch norm, a unit-norm head, two
 classes that it separates; and the margin that is left when the neurons become implicit."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Section: what is left of a trained standard network when its neurons become implicit."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ibnn.lab import data

@@ -1,7 +1,5 @@
 """Listeners by name, for `--log NAME`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from ibnn.lab.training.errors import RunError
