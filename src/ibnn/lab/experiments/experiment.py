@@ -88,7 +88,6 @@ class Experiment(ABC):
         )
 
     def dataset(self, settings: Settings) -> str:
-        """The dataset to use."""
         own = self.smoke_dataset if settings.preset == "smoke" else None
         return settings.dataset or own or self.datasets[0]
 

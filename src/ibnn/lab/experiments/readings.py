@@ -60,7 +60,6 @@ def numbers(values: Iterable[float], digits: int = 5) -> str:
 
 
 def run_row(run: Run, **more: Any) -> dict[str, Any]:
-    """One line of the CSV."""
     config, result = run.config, run.result
     return {
         **more,

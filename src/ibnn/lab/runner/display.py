@@ -28,7 +28,6 @@ class Display(Bars):
         self._ended = 0
 
     def __call__(self, event: Event) -> None:
-        """Show one event."""
         if event.kind == "planned":
             self._plan(event)
         elif event.config is not None:

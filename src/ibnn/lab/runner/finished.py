@@ -26,9 +26,7 @@ class Run:
         return examples(self.config, self.data_root)
 
     def network(self) -> nn.Module:
-        """The trained network."""
         return self.folder.network()
 
     def metrics(self) -> list[Metrics]:
-        """Every validation."""
         return self.folder.metrics()

@@ -130,7 +130,6 @@ class Mailbox:
         self._letters: list[tuple[str, str, Any]] = []
 
     def post(self, identity: str, kind: str, value: Any) -> None:
-        """Keep one report."""
         self._letters.append((identity, kind, value))
 
     def drain(self) -> list[tuple[str, str, Any]]:

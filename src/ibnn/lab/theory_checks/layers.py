@@ -119,5 +119,4 @@ def representative_lam(states: Sequence[LayerState]) -> float:
 
 
 def double(network: nn.Module) -> nn.Module:
-    """A copy in float64."""
     return copy.deepcopy(network).double().eval()

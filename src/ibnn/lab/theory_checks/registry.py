@@ -30,6 +30,5 @@ def register_check(name: str, check: Check | str) -> None:
 
 
 def load(name: str) -> Check:
-    """The check of this name."""
     check = _CHECKS[name]
     return import_module(check).section if isinstance(check, str) else check

@@ -73,7 +73,6 @@ class RunFolder:
         return config
 
     def result(self) -> Result:
-        """The result of a finished run."""
         try:
             result = Result(**files.read_signed_json(self.result_file))
         except FileNotFoundError:
@@ -87,7 +86,6 @@ class RunFolder:
         return result
 
     def metrics(self) -> list[Metrics]:
-        """Every validation so far."""
         try:
             return read_lines(self.metrics_file.read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -102,7 +100,6 @@ class RunFolder:
         return self.error_file.read_text(encoding="utf-8", errors="replace")
 
     def latest(self) -> Checkpoint | None:
-        """The newest whole checkpoint of this run."""
         return self._own(checkpoints.read_latest(self.checkpoint_file, self.previous_file))
 
     def _own(self, latest: Checkpoint | None) -> Checkpoint | None:

@@ -36,7 +36,6 @@ class Metrics:
         return cls(**{name: value for name, value in values.items() if name in known})
 
     def to_line(self) -> str:
-        """One line of JSON."""
         return json.dumps(asdict(self), allow_nan=False)
 
     def __str__(self) -> str:

@@ -34,7 +34,6 @@ class Converted:
     coupling: str = "space"  # of convolutions
 
     def apply(self, network: nn.Module) -> nn.Module:
-        """The converted network."""
         return ibnn.convert(
             network,
             self.lam,

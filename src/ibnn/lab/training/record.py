@@ -126,7 +126,6 @@ class Record:
             listener.on_epoch(line)
 
     def finish(self, network: nn.Module, **environment: Any) -> Result:
-        """Write the result."""
         result = summarize(self.config, self.split, self.examples, network, self.metrics)
         about = {
             **result.environment,

@@ -35,7 +35,6 @@ class Point:
 
     @property
     def runs(self) -> list[Run]:
-        """All of them."""
         return [*self.standard.values(), *self.implicit.values()]
 
     def difference(self) -> Paired | None:
@@ -85,7 +84,6 @@ class Sweep(ImageExperiment):
         )
 
     def tables(self, points: Sequence[Point]) -> list[Table]:
-        """Further numbers."""
         return [self._table(points)]
 
     def check(self, settings: Settings) -> None:
@@ -93,7 +91,6 @@ class Sweep(ImageExperiment):
         self.mode(settings)
 
     def mode(self, settings: Settings) -> LamMode:
-        """How lam is found."""
         return lam_mode(settings.lam, self.base(settings, neuron="implicit"))
 
     def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
@@ -140,7 +137,6 @@ class Sweep(ImageExperiment):
         return Picture("lam", draw_lam(groups), caption)
 
     def rows(self, points: Sequence[Point]) -> list[dict[str, object]]:
-        """The CSV: one line for each run."""
         return [run_row(run, **{self.column: p.value}) for p in points for run in p.runs]
 
     def settings_lines(

@@ -24,7 +24,6 @@ class Panels:
     best: Sequence[Run]
 
     def headline(self) -> str:
-        """The main finding in a sentence."""
         if not self.standard or not self.best:
             return NOT_YET
         found = paired(_by_seed(self.best), _by_seed(self.standard))
@@ -91,7 +90,6 @@ class Panels:
 
 
 def row(run: Run) -> dict[str, Any]:
-    """One line of the CSV."""
     implicit = run.config.neuron == "implicit"
     return {
         "neuron": run.config.neuron,
@@ -112,7 +110,6 @@ def row(run: Run) -> dict[str, Any]:
 
 
 def table(groups: Groups) -> Table:
-    """Every setting of the figure."""
     return Table(
         "Every setting: medians over seeds, accuracy with its range",
         ("Network", "Validation accuracy", "Training accuracy", "Area / hull", "Bends", "Seeds"),

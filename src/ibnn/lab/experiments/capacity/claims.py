@@ -183,7 +183,6 @@ def _units_answer(parts: Parts) -> Answer:
 
 
 def table(searches: Mapping[Condition, Search]) -> Table:
-    """Every setting."""
     rows = []
     for condition, search in searches.items():
         shape, bends = search.solidity(), search.curved()

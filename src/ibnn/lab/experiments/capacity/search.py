@@ -80,7 +80,6 @@ class Search:
         return self.kept[0]["solidity"]
 
     def network(self) -> nn.Module:
-        """The best network."""
         weights = {k: torch.tensor(v) for k, v in self.kept[0]["weights"].items()}
         measured = self.run.measured
         return _network(self.run.config, measured["image_shape"], measured["classes"], weights)

@@ -3,14 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean, median
 
-from ibnn.lab.experiments.controls.arms import (
-    AGAINST_NEGATIVE,
-    CLOSE,
-    FURTHER,
-    IMPLICIT,
-    NEGATIVE,
-    STANDARD,
-)
+from ibnn.lab.experiments.controls import arms
+from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim
@@ -66,11 +60,11 @@ def accuracy_claims(records: Records) -> list[Claim]:
         ),
         needs_solve(records),
     ]
-    claims += [_one(name, judged) for name, judged in family(records.best, IMPLICIT, CLOSE).items()]
-    further = [name for name in FURTHER if records.of(name)]
-    if further:  # an experiment with few arms has no such family
-        found = family(records.best, IMPLICIT, FURTHER)
-        claims += [_one(name, found[name]) for name in further]
+    for others in (arms.CLOSE, arms.FURTHER):
+        found = family(records.best, IMPLICIT, others)
+        # an experiment with few arms has no further ones
+        known = [name for name in others if others is arms.CLOSE or records.of(name)]
+        claims += [_one(name, found[name]) for name in known]
     return claims
 
 
@@ -88,7 +82,7 @@ def needs_solve(records: Records) -> Claim:
     question = "The gain needs the implicit solve: no explicit map does as well."
     if gain(records).decision != "better":
         return Claim(question, "There is no gain to explain yet.", "not decided")
-    found = family(records.best, IMPLICIT, CLOSE)
+    found = family(records.best, IMPLICIT, arms.CLOSE)
     reply, why = solve_needed({name: judged.decision for name, judged in found.items()})
     fractions = [(name, kept(records, name)) for name in found]
     parts = [f"{name} {100 * part:.0f} %" for name, part in fractions if part is not None]
@@ -122,7 +116,7 @@ def speed_claims(records: Records) -> list[Claim]:
     """Epochs saved against standard, and against the close controls."""
     # equivalence is defined for accuracies alone
     against = judge({STANDARD: saved(records, IMPLICIT)}, equivalent=0)[STANDARD]
-    close = judge({name: saved(records, IMPLICIT, name) for name in CLOSE}, equivalent=0)
+    close = judge({name: saved(records, IMPLICIT, name) for name in arms.CLOSE}, equivalent=0)
     reading = matched(records, IMPLICIT)
     when = ""
     if reading is not None:
@@ -153,7 +147,7 @@ def speed_claims(records: Records) -> list[Claim]:
 def robust_claims(records: Records) -> list[Claim]:
     """White-box accuracy: learnt lam against standard, and family E."""
     learnt = family(records.robust, IMPLICIT, [STANDARD])[STANDARD]
-    found = family(records.robust, NEGATIVE, AGAINST_NEGATIVE)
+    found = family(records.robust, NEGATIVE, arms.AGAINST_NEGATIVE)
     lost = paired(records.lost(NEGATIVE), records.lost(STANDARD))
     drop = "" if lost is None else f" What the attack takes: {lost.text()}."
     reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})

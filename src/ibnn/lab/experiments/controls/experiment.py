@@ -85,7 +85,6 @@ class Controls(ImageExperiment):
         )
 
     def headline(self, records: Records) -> str:
-        """The finding in a sentence or two."""
         return claims.headline(records)
 
     def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:
@@ -107,7 +106,6 @@ class Controls(ImageExperiment):
         return [*found, *claims.robust_claims(records)] if self.attacks else found
 
     def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
-        """Every arm, in numbers."""
         found = [tables.accuracy_table(records), tables.speed_table(records)]
         eps = sizes(self.dataset(settings))
         return [*found, tables.robust_table(records, eps)] if self.attacks else found

@@ -6,15 +6,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from ibnn.lab.experiments.controls.arms import (
-    ARMS,
-    CLOSE,
-    DECAY,
-    FURTHER,
-    IMPLICIT,
-    NEGATIVE,
-    STANDARD,
-)
+from ibnn.lab.experiments.controls import arms
+from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import Paired, median_curve, paired
@@ -22,12 +15,12 @@ from ibnn.lab.stats.families import EQUIVALENT
 
 # Okabe and Ito's other colors; dashes tell the further controls apart.
 _COLORS = ("#d55e00", "#cc79a7", "#e69f00", "#56b4e9", "#8c6d31", "#5b5b5b")
-_NEGATIVE = (NEGATIVE, "shrink", DECAY)
+_NEGATIVE = (NEGATIVE, "shrink", arms.DECAY)
 
 
 def draw_curves(records: Records, note: str) -> Figure:
     """Validation accuracy by epoch: close controls on the left, the rest on the right."""
-    groups = [(CLOSE, "close controls"), ((*FURTHER, NEGATIVE, "shrink"), "further arms")]
+    groups = [(arms.CLOSE, "close controls"), ((*arms.FURTHER, NEGATIVE, "shrink"), "further arms")]
     shown = [(names, title) for names, title in groups if any(records.of(n) for n in names)]
     shown = shown or [((), "")]
     title = "Validation accuracy while training, median of each arm"
@@ -60,11 +53,11 @@ def _curve(axes: Axes, records: Records, arm: str, color: str, line: str, width:
 
 def draw_differences(records: Records) -> Figure:
     """Two columns of intervals: each arm minus standard, and implicit minus each arm."""
-    arms = [name for name in ARMS if records.of(name) and name != STANDARD]
-    over = {arm: paired(records.best(arm), records.best(STANDARD)) for arm in arms}
-    others = [arm for arm in arms if arm != IMPLICIT]
+    shown = [name for name in arms.ARMS if records.of(name) and name != STANDARD]
+    over = {arm: paired(records.best(arm), records.best(STANDARD)) for arm in shown}
+    others = [arm for arm in shown if arm != IMPLICIT]
     left = {arm: paired(records.best(IMPLICIT), records.best(arm)) for arm in others}
-    height = 1.7 + 0.3 * max(1, len(arms))
+    height = 1.7 + 0.3 * max(1, len(shown))
     title = "Differences of best accuracy between networks of equal seeds"
     figure, (first, second) = style.figure(2, width=8.4, height=height, title=title)
     _intervals(first, over, "arm minus standard, points")
@@ -96,7 +89,7 @@ def draw_attacked(records: Records, eps: Sequence[float], note: str) -> Figure:
     """White-box accuracy against eps, the median of each arm."""
     title = "Robust accuracy against the size of the PGD attack"
     figure, (axes,) = style.figure(width=6.4, height=4.6, title=title)
-    names = [name for name in ARMS if records.attacked(name)]
+    names = [name for name in arms.ARMS if records.attacked(name)]
     fixed = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT}
     for number, name in enumerate(names):
         middle = [100 * value for value in records.attacked(name)]

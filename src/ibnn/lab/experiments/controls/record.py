@@ -47,13 +47,11 @@ class Record:
         )
 
     def row(self) -> dict[str, Any]:
-        """One line of the CSV."""
         values = {column: getattr(self, name) for column, (name, _) in _COLUMNS.items()}
         return {c: numbers(v, 6) if isinstance(v, tuple) else v for c, v in values.items()}
 
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> Record:
-        """From a line of the CSV."""
         return cls(**{name: read(row[column]) for column, (name, read) in _COLUMNS.items()})
 
     @property

@@ -13,7 +13,6 @@ from ibnn.lab.stats import UNKNOWN, both_means, claim, difference, percent, sent
 
 
 def headline(swept: SweepRuns) -> str:
-    """The finding in one sentence."""
     if swept.best is None:
         return NOT_YET
     confirmed = swept.confirmed()
@@ -25,7 +24,6 @@ def headline(swept: SweepRuns) -> str:
 
 
 def claims(swept: SweepRuns) -> list[Claim]:
-    """The table "paper says / measured here"."""
     confirmed = swept.confirmed()
     learnt, fixed = _rivals(swept)
     rivalry = swept.between(learnt, fixed) if learnt and fixed else None
@@ -56,7 +54,6 @@ def _rivals(swept: SweepRuns) -> tuple[Cell | None, Cell | None]:
 
 
 def rows(swept: SweepRuns) -> list[dict[str, Any]]:
-    """The CSV: one line for each run."""
     lines = [_row(run, "sweep", None) for run in swept.standard.values()]
     for cell, runs in swept.cells.items():
         lines += [_row(run, "sweep", cell) for run in runs.values()]

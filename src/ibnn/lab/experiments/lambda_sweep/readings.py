@@ -40,7 +40,6 @@ class SweepRuns:
         return max(known, key=lambda cell: known[cell]) if known else None
 
     def between(self, cell: Cell, other: Cell) -> Paired | None:
-        """One cell minus another."""
         return paired(readings(self.cells[cell]), readings(self.cells[other]))
 
     def confirmed(self) -> Paired | None:

@@ -45,7 +45,6 @@ class Record:
         )
 
     def row(self) -> dict[str, Any]:
-        """One line of the CSV."""
         return {
             "arm": self.arm,
             "wrong_labels": self.wrong,

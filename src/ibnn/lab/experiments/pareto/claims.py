@@ -102,7 +102,6 @@ def headline(records: Records) -> str:
 
 
 def table(records: Records, order: Sequence[str]) -> Table:
-    """Every arm."""
     places, judged = points(records), against_standard(records)
     best = front(places)
     rows = [

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from statistics import median
 
 import torch
 from torch import Tensor
@@ -14,7 +15,7 @@ from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts, finished, last_accuracy, readings
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Findings, Picture, Table
-from ibnn.lab.stats import Band, band, percent
+from ibnn.lab.stats import percent
 from ibnn.lab.training import Result, RunConfig
 from ibnn.lab.training.seeds import generator
 
@@ -119,15 +120,10 @@ def randomness(run: Run, attack: str) -> torch.Generator:
     return generator(run.config.seed, attack)
 
 
-def whole_range(values: Sequence[float]) -> Band:
-    """Median and full range, as the paper draws attacks."""
-    return band(values, 1.0)
-
-
 def clean_accuracy(groups: Groups) -> str:
     """How far apart the networks are before any attack."""
     parts = [
-        f"{name} {percent(whole_range(list(readings(runs, last_accuracy).values())).median)}"
+        f"{name} {percent(median(readings(runs, last_accuracy).values()))}"
         for name, runs in groups.items()
         if runs
     ]

@@ -1,7 +1,7 @@
 """Security curves: robust accuracy under projected gradient descent against its size."""
 
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from torch import Tensor
@@ -11,17 +11,8 @@ from ibnn.lab.attacks import PGD, Transfer
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, median_lam, numbers
-from ibnn.lab.experiments.robustness.networks import (
-    COLORS,
-    IS_ROBUST,
-    LEARNT,
-    STANDARD,
-    Groups,
-    RobustnessExperiment,
-    attacked_images,
-    randomness,
-    whole_range,
-)
+from ibnn.lab.experiments.robustness import networks
+from ibnn.lab.experiments.robustness.networks import LEARNT, STANDARD, Groups, RobustnessExperiment
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.bands import draw_band
 from ibnn.lab.results import Claim, Picture, Table
@@ -42,7 +33,7 @@ def pgd_curve(run: Run, x: Tensor, y: Tensor, transferred: bool = False) -> list
     network, found = run.network(), []
     for eps in sizes(run.config.dataset):
         attack = Transfer(PGD(eps)) if transferred else PGD(eps)
-        success = attack(network, x, y, generator=randomness(run, "pgd")).success
+        success = attack(network, x, y, generator=networks.randomness(run, "pgd")).success
         found.append(1 - float(success.double().mean()))
     return found
 
@@ -59,7 +50,7 @@ class PgdCurves(RobustnessExperiment):
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy at every eps, attacked with the network's own gradients and its twin's."""
-        x, y = attacked_images(run)
+        x, y = networks.attacked_images(run)
         values: dict[str, Any] = {"images": len(x), "eps": sizes(run.config.dataset)}
         values[WHITE_BOX] = pgd_curve(run, x, y)
         if run.config.neuron == "implicit":
@@ -78,7 +69,7 @@ class PgdCurves(RobustnessExperiment):
                     axes,
                     eps,
                     [[100 * value for value in at] for at in values],
-                    color=COLORS[name],
+                    color=networks.COLORS[name],
                     label=label,
                     fraction=1.0,
                     line=line,
@@ -99,7 +90,7 @@ class PgdCurves(RobustnessExperiment):
         white = _against(groups, LEARNT, WHITE_BOX)
         if white is None:
             return NOT_YET
-        robust = sentence(white, IS_ROBUST, "more", "less")
+        robust = sentence(white, networks.IS_ROBUST, "more", "less")
         return (
             f"With λ learnt ({median_lam(groups[LEARNT])}) and the same white-box attack, "
             f"{robust}: robust accuracy, mean over all eps, {difference(white)}. Attacked through "
@@ -148,7 +139,7 @@ class PgdCurves(RobustnessExperiment):
             for kind in (WHITE_BOX, TRANSFER):
                 eps, values = _curves(runs, kind)
                 if values:
-                    middle = (percent(whole_range(at).median) for at in values)
+                    middle = (percent(median(at)) for at in values)
                     rows.append((name, kind.replace("_", " "), *middle))
         columns = ("Network", "Attack", *(f"eps {size:.3g}" for size in eps))
         return Table("Median robust accuracy at every eps", columns, rows)

@@ -2,27 +2,18 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any
 
 from ibnn.lab.attacks import Pixle
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import NOT_YET, numbers
-from ibnn.lab.experiments.robustness.networks import (
-    COLORS,
-    IS_ROBUST,
-    LEARNT,
-    STANDARD,
-    Groups,
-    RobustnessExperiment,
-    attacked_images,
-    randomness,
-    whole_range,
-)
+from ibnn.lab.experiments.robustness import networks
+from ibnn.lab.experiments.robustness.networks import LEARNT, STANDARD, Groups, RobustnessExperiment
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Picture, Table
-from ibnn.lab.stats import Paired, both_means, claim, difference, paired, percent, sentence
+from ibnn.lab.stats import Paired, band, both_means, claim, difference, paired, percent, sentence
 
 # The published runs used torchattacks, which exchanges row and column when it writes a pixel
 # (see `Pixle`): that is the attack of the figure, the others stand in the table.
@@ -47,12 +38,12 @@ class PixleBars(RobustnessExperiment):
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy without and with the attack, in every variant, on the same images."""
-        network, (x, y) = run.network(), attacked_images(run)
+        network, (x, y) = run.network(), networks.attacked_images(run)
         square = x.shape[-2] == x.shape[-1]
         values: dict[str, Any] = {"images": len(x)}
         for name, attack in VARIANTS.items():
             chosen = attack if square else replace(attack, mirrored=False)
-            found = chosen(network, x, y, generator=randomness(run, "pixle"))
+            found = chosen(network, x, y, generator=networks.randomness(run, "pixle"))
             values[CLEAN] = float((found.queries > 0).double().mean())  # wrong ones: no query
             values[name] = 1 - float(found.success.double().mean())
         return values
@@ -64,8 +55,8 @@ class PixleBars(RobustnessExperiment):
         names = [name for name in groups if groups[name]]
         for place, name in enumerate(names):
             for kind, alpha, where in ((CLEAN, 0.3, "bottom"), (PUBLISHED, 1.0, "top")):
-                found = whole_range([100 * value for value in _values(groups[name], kind).values()])
-                axes.bar(place, found.median, width=0.6, color=COLORS[name], alpha=alpha)
+                found = band([100 * value for value in _values(groups[name], kind).values()], 1.0)
+                axes.bar(place, found.median, width=0.6, color=networks.COLORS[name], alpha=alpha)
                 reach = [[found.median - found.low], [found.high - found.median]]
                 axes.errorbar(place, found.median, yerr=reach, color=style.INK, capsize=4, lw=1)
                 axes.text(place + 0.34, found.median, f"{found.median:.1f}", va=where, fontsize=8)
@@ -83,7 +74,7 @@ class PixleBars(RobustnessExperiment):
         found = _against(groups, LEARNT)
         if found is None:
             return NOT_YET
-        robust = sentence(found, IS_ROBUST, "more", "less")
+        robust = sentence(found, networks.IS_ROBUST, "more", "less")
         return f"With λ learnt, under Pixle, {robust}: robust accuracy {both_means(found)}."
 
     def claims(self, groups: Groups, name: str) -> list[Claim]:
@@ -122,7 +113,7 @@ class PixleBars(RobustnessExperiment):
     def table(self, groups: Groups) -> Table:
         kinds = (CLEAN, *VARIANTS)
         rows = [
-            (name, *(percent(whole_range([*_values(runs, k).values()]).median) for k in kinds))
+            (name, *(percent(median(_values(runs, kind).values())) for kind in kinds))
             for name, runs in groups.items()
             if runs
         ]

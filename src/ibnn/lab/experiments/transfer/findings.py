@@ -6,15 +6,8 @@ from statistics import median
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.protocol import attack_line, protocol
 from ibnn.lab.experiments.readings import amounts
-from ibnn.lab.experiments.transfer.conversions import (
-    LAMBDAS,
-    OLD,
-    RECALIBRATED,
-    REFITTED,
-    SLOPE,
-    WAYS,
-    attack_of,
-)
+from ibnn.lab.experiments.transfer import conversions
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, OLD
 from ibnn.lab.experiments.transfer.margin import STEPS
 from ibnn.lab.experiments.transfer.readings import KEPT, Conversions, kept
 from ibnn.lab.results import Claim
@@ -27,7 +20,6 @@ ROUNDING = 1e-8  # of margins computed in float64, whose solves are exact to 1e-
 
 
 def headline(found: Conversions) -> str:
-    """The finding in one sentence."""
     lam = found.strongest_kept(OLD)
     if lam is None:
         weakest = max(value for value in LAMBDAS if value < 0)
@@ -63,10 +55,9 @@ def margin_footnote(found: Conversions) -> str:
 
 
 def claims(found: Conversions) -> list[Claim]:
-    """The table "paper says / measured here"."""
     small = {lam: found.difference("accuracy", OLD, lam) for lam in SMALL}
     stronger = found.between_lams("accuracy", OLD, STRONG, WEAK)
-    heads = found.between_ways("accuracy", REFITTED, OLD)
+    heads = found.between_ways("accuracy", conversions.REFITTED, OLD)
     listed = "; ".join(f"λ = {lam:g}: {difference(d)}" for lam, d in small.items())
     return [
         Claim(
@@ -90,7 +81,7 @@ def claims(found: Conversions) -> list[Claim]:
             heads,
             "more",
         ),
-        *(_robust(found, way) for way in WAYS),
+        *(_robust(found, way) for way in conversions.WAYS),
         *_bound(found),
     ]
 
@@ -137,10 +128,10 @@ def _bound(found: Conversions) -> list[Claim]:
 def notes(found: Conversions) -> list[str]:
     """What was measured besides."""
     spread = ", ".join(f"{value:.2f}" for value in found.first["preactivation_std"])
-    recalibrated = found.between_ways("accuracy", RECALIBRATED, OLD)
+    recalibrated = found.between_ways("accuracy", conversions.RECALIBRATED, OLD)
     return [
         f"Units of a channel are spread by {spread} (standard deviation within an image, by "
-        f"layer, first seed), at p = {SLOPE:g}: what λ does depends on it.",
+        f"layer, first seed), at p = {conversions.SLOPE:g}: what λ does depends on it.",
         f"Batch norm recalibrated in place of kept, accuracy, mean over all λ but 0: "
         f"{difference(recalibrated)}.",
         "Head refitted at λ = 0, without any implicit bias: accuracy "
@@ -155,13 +146,16 @@ def settings_lines(found: Conversions, runs: Sequence[Run]) -> list[tuple[str, s
     lambdas = ", ".join(f"{lam:g}" for lam in LAMBDAS)
     penalties = ", ".join(f"{penalty:g}" for penalty in PENALTIES)
     return [
-        ("Conversion", f"ibnn.convert of every convolution, p = {SLOPE:g}, λ = {lambdas}"),
+        (
+            "Conversion",
+            f"ibnn.convert of every convolution, p = {conversions.SLOPE:g}, λ = {lambdas}",
+        ),
         (
             "Refitted head",
             f"logistic regression on {found.first['refit_images']:,} training images; penalty, "
             f"one of {penalties}, picked for the unconverted network on some of them",
         ),
-        ("Attack", attack_line(attack_of(found.first["eps"]))),
+        ("Attack", attack_line(conversions.attack_of(found.first["eps"]))),
         ("Margin", f"trained for {STEPS} full batches of Adam; new head: a support vector machine"),
         *protocol(runs),
     ]

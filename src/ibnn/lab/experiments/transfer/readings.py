@@ -45,7 +45,6 @@ class Conversions:
         return paired(self.values(reading, way, lam), self.values(reading, way, 0.0))
 
     def between_lams(self, reading: Reading, way: str, lam: float, other: float) -> Paired | None:
-        """One lam minus another."""
         return paired(self.values(reading, way, lam), self.values(reading, way, other))
 
     def between_ways(self, reading: Reading, way: str, other: str) -> Paired | None:

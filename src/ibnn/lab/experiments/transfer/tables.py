@@ -13,7 +13,6 @@ from ibnn.lab.theory_checks.transfer.claims import COLUMNS
 
 
 def tables(found: Conversions) -> list[Table]:
-    """Every lam and way."""
     return [
         _table(found, "accuracy", "Validation accuracy"),
         _table(found, "attacked", "Robust accuracy"),

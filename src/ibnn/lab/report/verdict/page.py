@@ -69,7 +69,6 @@ def control_answers(experiment: str, records: Records) -> list[Claim]:
 
 
 def arms_table(sources: Sources) -> str:
-    """Every arm, dataset by dataset."""
     parts = []
     for dataset in DATASETS:
         source = sources.get("controls", dataset)
@@ -124,7 +123,6 @@ TABLES: dict[str, Callable[[Sources], str]] = {
 
 
 def markdown(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of Markdown."""
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 

@@ -19,7 +19,6 @@ class EnsembleDisplay(Bars):
         self._told: tuple[str, int] | None = None
 
     def __call__(self, event: Event) -> None:
-        """Show one event."""
         if event.kind == "planned" and event.planned:
             self._networks = len(event.planned)
             self._first = self._told = None

@@ -151,7 +151,6 @@ def about_maps(maps: Maps | None) -> list[str]:
 
 
 def table_of_layers(expansions: Sequence[Expansion]) -> Table:
-    """One line per implicit layer."""
     rows = [
         {
             "layer": one.layer,

@@ -136,7 +136,6 @@ def _relative(measured: float, formula: float) -> float:
 
 
 def table_of_scaling(ratios: Sequence[CurvatureRatio]) -> Table:
-    """One line per lam p."""
     rows = []
     for lam_slope in dict.fromkeys(r.lam_slope for r in ratios):
         found = {r.network: f"{r.curvature:.3g}" for r in ratios if r.lam_slope == lam_slope}
@@ -151,7 +150,6 @@ def table_of_scaling(ratios: Sequence[CurvatureRatio]) -> Table:
 
 
 def table_of_assumptions(held: Sequence[Assumption]) -> Table:
-    """One line per assumption."""
     rows = [
         {
             "assumption": one.name,
@@ -164,7 +162,6 @@ def table_of_assumptions(held: Sequence[Assumption]) -> Table:
 
 
 def table_of_noise(noisy: Sequence[NoisyTraining]) -> Table:
-    """One line per trained network."""
     rows = [
         {
             "neuron": "standard" if one.lam is None else f"λ = {one.lam:.3g}",

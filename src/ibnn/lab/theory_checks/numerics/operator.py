@@ -68,7 +68,6 @@ class BiasOperator:
         return self._rows.restore(flat)
 
     def select(self, index: Tensor | slice) -> BiasOperator:
-        """The operator of some of the rows."""
         part = object.__new__(type(self))
         part._rows, part._sigma = self._rows, self._sigma
         part.z, part.lam, part._slope = self.z[index], self.lam[index], self._slope[index]

@@ -31,7 +31,6 @@ class CoupledRows:
         return x.movedim(self._dims, self.last).reshape(math.prod(self.shape), -1)
 
     def restore(self, flat: Tensor) -> Tensor:
-        """The inverse of `flatten`."""
         return flat.reshape(*self.shape, *self.units).movedim(self.last, self._dims)
 
     def per_row(self, value: float | Tensor, like: Tensor) -> Tensor:

@@ -121,7 +121,6 @@ def _apart(path: Path) -> str:
 
 
 def table_of_thresholds(states: Sequence[LayerState]) -> Table:
-    """One line per layer."""
     rows = []
     for state in states:
         lam, slope = max(state.lam_and_slope, key=lambda pair: pair[0] * pair[1])
@@ -143,7 +142,6 @@ def table_of_thresholds(states: Sequence[LayerState]) -> Table:
 
 
 def table_of_solutions(found: Found) -> Table:
-    """One line per lam."""
     rows = [
         {
             "λ / T": f"{ratio:g}",

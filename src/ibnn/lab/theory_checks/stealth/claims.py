@@ -91,7 +91,6 @@ def _each(results: Sequence[AttackResult], value: Callable[[AttackResult], float
 
 
 def table(results: Sequence[AttackResult]) -> Table:
-    """One line per attack and network."""
     rows = [
         {
             "D": str(r.units),

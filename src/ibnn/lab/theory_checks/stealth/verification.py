@@ -35,7 +35,6 @@ class AttackResult:
 
     @property
     def pool(self) -> int:
-        """How many verification examples there are."""
         return self.changes.shape[1]
 
     @property

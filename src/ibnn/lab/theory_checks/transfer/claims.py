@@ -103,7 +103,6 @@ COLUMNS = {
 
 
 def table(found: Margins) -> Table:
-    """One line per task and lam."""
     rows = [
         {
             "task": task,

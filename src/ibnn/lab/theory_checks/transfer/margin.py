@@ -46,7 +46,6 @@ class Classifier:
 
 
 def margin_of(scores: Tensor, y: Tensor) -> float:
-    """The paper's M."""
     return float(scores[y == 1].min() - scores[y == 0].max())
 
 
