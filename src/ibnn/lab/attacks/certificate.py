@@ -11,6 +11,7 @@ Everything is in float64 and about exact arithmetic; a network run in float32 ro
 import copy
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -82,16 +83,11 @@ def pair_constants(model: nn.Module, shape: tuple[int, ...]) -> dict[str, Tensor
 
 def _matrix(tail: nn.Sequential, shape: torch.Size) -> Tensor:
     """The affine map as one matrix, (classes, units); a single output is the second of two."""
+    zero = torch.zeros(shape, dtype=torch.float64)
+    # a network may end without an affine map: its last units are the logits
     with torch.enable_grad():
-        zero = torch.zeros(shape, dtype=torch.float64, requires_grad=True)
-        # a network may end without an affine map: its last units are the logits
-        outputs = tail(zero) if len(tail) else zero * 1
-        one_hot = torch.eye(outputs.numel(), dtype=torch.float64)
-        rows = [
-            torch.autograd.grad(outputs.flatten(), zero, row, retain_graph=True)[0].flatten()
-            for row in one_hot
-        ]
-    matrix = torch.stack(rows)
+        found: Any = torch.autograd.functional.jacobian(lambda x: tail(x).flatten(), zero)
+    matrix = found.flatten(1)
     return torch.cat([torch.zeros_like(matrix), matrix]) if len(matrix) == 1 else matrix
 
 

@@ -22,9 +22,14 @@ class LamMode(ABC):
 
     name: str
 
-    @abstractmethod
+    def first(self, implicit: RunConfig) -> list[RunConfig]:
+        """What is trained before the compared run, to find its lam."""
+        return []
+
     def runs(self, implicit: RunConfig, results: Results) -> list[RunConfig]:
         """Every run known to be needed, the compared one last once it is known."""
+        compared = self.compared(implicit, results)
+        return [*self.first(implicit), *([] if compared is None else [compared])]
 
     @abstractmethod
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig | None:
@@ -41,9 +46,6 @@ class Learnt(LamMode):
 
     name = "learnt"
 
-    def runs(self, implicit: RunConfig, results: Results) -> list[RunConfig]:
-        return [implicit]
-
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig:
         return implicit
 
@@ -54,9 +56,8 @@ class Frozen(LamMode):
 
     name = "frozen"
 
-    def runs(self, implicit: RunConfig, results: Results) -> list[RunConfig]:
-        second = self.compared(implicit, results)
-        return [implicit] if second is None else [implicit, second]
+    def first(self, implicit: RunConfig) -> list[RunConfig]:
+        return [implicit]
 
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig | None:
         first = results.get(implicit.identity())
@@ -92,10 +93,8 @@ class Picked(LamMode):
         }
         return max(scores, key=lambda lam: scores[lam])
 
-    def runs(self, implicit: RunConfig, results: Results) -> list[RunConfig]:
-        chosen = self.compared(implicit, results)
-        trials = [run for runs in self.trials().values() for run in runs]
-        return trials if chosen is None else [*trials, chosen]
+    def first(self, implicit: RunConfig) -> list[RunConfig]:
+        return [run for runs in self.trials().values() for run in runs]
 
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig | None:
         lam = self.best(results)
@@ -117,9 +116,6 @@ class Fixed(LamMode):
 
     lam: float
     name = "fixed"
-
-    def runs(self, implicit: RunConfig, results: Results) -> list[RunConfig]:
-        return [self.compared(implicit, results)]
 
     def compared(self, implicit: RunConfig, results: Results) -> RunConfig:
         return fixed(implicit, (self.lam,))

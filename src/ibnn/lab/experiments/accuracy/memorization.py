@@ -1,7 +1,7 @@
 """What wrong labels do to each neuron: best accuracy against their fraction."""
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean, median
+from statistics import fmean, linear_regression, median
 
 from ibnn.lab.experiments.accuracy.comparison import Comparison
 from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
@@ -72,19 +72,12 @@ class Memorization(Sweep):
         ]
 
     def _declines(self, points: Sequence[Point]) -> Table:
-        return Table(
-            "Epoch from which validation accuracy only declines (median; the last one: it does "
-            "not)",
-            ("", "Standard", "Implicit bias"),
-            [
-                (
-                    self.told(point.value),
-                    _decline(point.standard.values()),
-                    _decline(point.implicit.values()),
-                )
-                for point in points
-            ],
-        )
+        rows = [
+            (self.told(p.value), _decline(p.standard.values()), _decline(p.implicit.values()))
+            for p in points
+        ]
+        title = "Epoch from which accuracy only declines (median; the last one: it does not)"
+        return Table(title, ("", "Standard", "Implicit bias"), rows)
 
 
 def decline_begins(accuracies: Sequence[float], width: int = 3) -> int:
@@ -108,20 +101,19 @@ def gain_with_noise(points: Sequence[Point]) -> Paired | None:
     noisy = [gains[p.value] for p in points if p.value > 0]
     if 0.0 not in gains or not noisy:
         return None
-    seeds = set.intersection(*(set(gain) for gain in noisy))
+    seeds = set.intersection(*map(set, noisy))
     return paired({s: fmean(gain[s] for gain in noisy) for s in seeds}, gains[0.0])
 
 
 def widening(points: Sequence[Point]) -> Paired | None:
     """The slope of the gain over the fraction of wrong labels (least squares), by seed."""
     gains = _gains(points)
-    seeds = set.intersection(*(set(gain) for gain in gains.values())) if gains else set()
-    center = fmean(gains) if gains else 0.0
-    weight = sum((value - center) ** 2 for value in gains)
-    if not weight:
+    if len(gains) < 2:
         return None
+    seeds = set.intersection(*map(set, gains.values()))
+    fractions = list(gains)
     slopes = {
-        seed: sum((value - center) * gain[seed] for value, gain in gains.items()) / weight
+        seed: linear_regression(fractions, [gain[seed] for gain in gains.values()]).slope
         for seed in seeds
     }
     return paired(slopes, dict.fromkeys(slopes, 0.0))

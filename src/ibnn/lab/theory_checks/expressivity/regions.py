@@ -121,13 +121,12 @@ def bend(score: Callable[[Tensor], Tensor], points: Tensor) -> Tensor:
     gradient changes by its own size; 0 for a function that is linear there."""
     ab = points.clone().requires_grad_()
     (slope,) = torch.autograd.grad(score(ab).sum(), ab, create_graph=True)
-    second = []
-    for k in range(points.shape[1]):
-        if not slope.requires_grad:
-            second.append(torch.zeros_like(points))
-            continue
-        (row,) = torch.autograd.grad(slope[:, k].sum(), ab, retain_graph=True, allow_unused=True)
-        second.append(torch.zeros_like(points) if row is None else row)
+    if not slope.requires_grad:  # linear everywhere
+        return points.new_zeros(len(points))
+    second = [
+        torch.autograd.grad(total, ab, retain_graph=True, materialize_grads=True)[0]
+        for total in slope.sum(0)
+    ]
     size = torch.stack(second, 1).flatten(1).norm(dim=1)
     return size / slope.detach().norm(dim=1).clamp_min(torch.finfo(size.dtype).tiny)
 
@@ -155,7 +154,6 @@ def _score(logits: Tensor, label: int) -> Tensor:
 
 def _circumcenter(first: Tensor, second: Tensor, third: Tensor) -> Tensor:
     """The point equally far from three points, in their plane."""
-    u, v = second - first, third - first
-    gram = torch.stack([torch.stack([u @ u, u @ v]), torch.stack([u @ v, v @ v])])
-    weight = torch.linalg.solve(2 * gram, torch.stack([u @ u, v @ v]))
-    return first + weight[0] * u + weight[1] * v
+    sides = torch.stack([second - first, third - first])
+    gram = sides @ sides.T
+    return first + torch.linalg.solve(2 * gram, gram.diagonal()) @ sides
