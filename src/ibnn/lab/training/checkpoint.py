@@ -8,6 +8,7 @@ import json
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
@@ -66,12 +67,17 @@ def read(path: Path) -> Checkpoint:
     about, tensors = unpack(path)
     if about["version"] != VERSION:
         raise CheckpointError(f"{path} has version {about['version']}, expected {VERSION}")
-    plain = {name: about[name] for name in _PLAIN if name in about}
+    # JSON has lists where tuples were written
+    plain: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in about.items()
+        if name in _PLAIN
+    }
     return Checkpoint(
         weights=_part(tensors, "weights/"),
         momentum=_part(tensors, "momentum/"),
         metrics=tuple(Metrics.from_dict(json.loads(line)) for line in about["metrics"]),
-        **{k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()},
+        **plain,
     )
 
 
