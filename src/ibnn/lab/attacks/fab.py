@@ -1,5 +1,6 @@
 """FAB (Croce & Hein 2020): the smallest perturbation, by steps along the nearest boundary."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,7 +61,8 @@ class FAB(Attack):
                 best = torch.where(per_row(found, x), images, best)
                 far = torch.where(found, distance(self.norm, best - x), far)
                 images = torch.where(per_row(wrong, x), x + BETA * (images - x), images)
-        best = _bisect(model, x, y, best)
+        found = best
+        best = bisect(model, y, found, lambda part: x + per_row(part, x) * (found - x), HALVINGS)
         queries += HALVINGS
         return Attacked(best, far < torch.inf, distance(self.norm, best - x), queries)
 
@@ -99,15 +101,16 @@ def _nearest(model: nn.Module, images: Tensor, y: Tensor, dual: str) -> tuple[Te
     return leads[rows, chosen], normals[rows, chosen]
 
 
-def _bisect(model: nn.Module, x: Tensor, y: Tensor, found: Tensor) -> Tensor:
-    """The wrong point nearest to x on the segment, as far as halving finds one."""
-    low = torch.zeros(len(x), dtype=x.dtype, device=x.device)
-    high = torch.ones_like(low)
-    best = found
-    for _ in range(HALVINGS):
+def bisect(
+    model: nn.Module, y: Tensor, wrong: Tensor, between: Callable[[Tensor], Tensor], halvings: int
+) -> Tensor:
+    """The nearest wrong image on each way from an image (0) to a `wrong` one (1), by halving."""
+    low = wrong.new_zeros(len(wrong))
+    high, best = torch.ones_like(low), wrong
+    for _ in range(halvings):
         middle = (low + high) / 2
-        images = x + per_row(middle, x) * (found - x)
-        wrong = model(images).argmax(1) != y
-        best = torch.where(per_row(wrong, x), images, best)
-        high, low = torch.where(wrong, middle, high), torch.where(wrong, low, middle)
+        tried = between(middle)
+        crossed = model(tried).argmax(1) != y
+        best = torch.where(per_row(crossed, best), tried, best)
+        high, low = torch.where(crossed, middle, high), torch.where(crossed, low, middle)
     return best

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
+from ibnn.lab.attacks.fab import bisect
 from ibnn.lab.attacks.settings import need_settings
 from ibnn.lab.training.ball import distance, normal, per_row, steepest, uniform
 
@@ -73,21 +74,15 @@ class HopSkipJump(Attack):
     def _to_boundary(self, model: nn.Module, x: Tensor, y: Tensor, wrong: Tensor) -> Tensor:
         """The nearest wrong point between x and a wrong one, by halving the distance."""
         away = distance(self.norm, wrong - x)
-        low, high, best = torch.zeros_like(away), torch.ones_like(away), wrong
-        for _ in range(HALVINGS):
-            fraction = (low + high) / 2
-            tried = self._between(x, wrong, away, fraction)
-            crossed = model(tried).argmax(1) != y
-            best = torch.where(per_row(crossed, x), tried, best)
-            high, low = torch.where(crossed, fraction, high), torch.where(crossed, low, fraction)
-        return best
 
-    def _between(self, x: Tensor, wrong: Tensor, away: Tensor, fraction: Tensor) -> Tensor:
-        if self.norm == "l2":
-            return x + per_row(fraction, x) * (wrong - x)
-        # In l_inf a point is nearer when its largest changes are cut, not when all shrink.
-        radius = per_row(fraction * away, x)
-        return wrong.clamp(x - radius, x + radius)
+        def between(fraction: Tensor) -> Tensor:
+            if self.norm == "l2":
+                return x + per_row(fraction, x) * (wrong - x)
+            # In l_inf a point is nearer when its largest changes are cut, not when all shrink.
+            radius = per_row(fraction * away, x)
+            return wrong.clamp(x - radius, x + radius)
+
+        return bisect(model, y, wrong, between, HALVINGS)
 
     def _normal(
         self,

@@ -7,10 +7,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from ibnn.lab.attacks.attack import Attack, Attacked
+from ibnn.lab.attacks.attack import Attacked
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import margin
-from ibnn.lab.attacks.settings import need_pictures, need_settings
+from ibnn.lab.attacks.noise import RandomSearch
+from ibnn.lab.attacks.settings import need_pictures
 from ibnn.lab.training.ball import distance, per_row, project, steepest
 
 # The fraction of pixels in a square is halved after these many of 10,000 queries.
@@ -18,7 +19,7 @@ HALVED_AFTER = (10, 50, 200, 500, 1000, 2000, 4000, 6000, 8000)
 
 
 @dataclass(frozen=True)
-class Square(Attack):
+class Square(RandomSearch):
     """Asks for logits only; each query changes one square and is kept if the margin falls.
 
     Every image has its own squares (the authors' code shares one per batch), so that a batch is
@@ -29,17 +30,10 @@ class Square(Attack):
         fraction: of the pixels in the first squares.
     """
 
-    eps: float
     queries: int = 1000
     fraction: float = 0.8
 
     kind: ClassVar[str] = "square"
-
-    def __post_init__(self) -> None:
-        need_settings(self, "queries")
-
-    def passes(self, classes: int) -> int:
-        return self.queries
 
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator

@@ -64,6 +64,20 @@ class Source(ABC):
 
 
 @dataclass(frozen=True)
+class FileSource(Source):
+    """One file, below the root or anywhere (an absolute path)."""
+
+    file: str
+
+    def find(self, root: Path) -> list[Path] | None:
+        path = root / self.file
+        return [path] if path.is_file() else None
+
+    def advice(self, root: Path) -> str:
+        return f"put {Path(self.file).name} into {(root / self.file).parent}"
+
+
+@dataclass(frozen=True)
 class FolderSource(Source):
     """Published files in one of several folders below the root; downloads go to the first."""
 

@@ -25,7 +25,7 @@ from torch import Tensor
 from ibnn.lab.data import verify
 from ibnn.lab.data.dataset import Dataset
 from ibnn.lab.data.errors import DataError, every
-from ibnn.lab.data.source import Source
+from ibnn.lab.data.source import FileSource
 
 _CHANNELS = (1, 2, 3, 4)
 _REQUIRED = ("x_train", "y_train", "x_test", "y_test")
@@ -45,14 +45,8 @@ _UNPACKING = (zlib.error, lzma.LZMAError)
 
 
 @dataclass(frozen=True)
-class NpzSource(Source):
-    """One .npz file, below the root or anywhere (an absolute path)."""
-
-    file: str
-
-    def find(self, root: Path) -> list[Path] | None:
-        path = root / self.file
-        return [path] if path.is_file() else None
+class NpzSource(FileSource):
+    """One .npz file."""
 
     def read(self, files: Sequence[Path]) -> Dataset:
         return read_npz(files[0], self.name)
@@ -63,9 +57,6 @@ class NpzSource(Source):
         if layout == "NHW":
             return 1, *shape[1:]
         return (shape[3], shape[1], shape[2]) if layout == "NHWC" else shape[1:]
-
-    def advice(self, root: Path) -> str:
-        return f"put {Path(self.file).name} into {(root / self.file).parent}"
 
 
 def read_npz(path: Path, name: str) -> Dataset:

@@ -12,7 +12,7 @@ import torch
 from ibnn.lab.data import verify
 from ibnn.lab.data.dataset import Dataset
 from ibnn.lab.data.errors import DataError
-from ibnn.lab.data.source import Source
+from ibnn.lab.data.source import FileSource
 
 LENGTH = 64  # of a piece, until a run cuts anew (`context`)
 TEST_FRACTION = 0.1  # the end of the text
@@ -20,23 +20,14 @@ _MOST_CHARACTERS = 4096  # a network has an output for each: more is no alphabet
 
 
 @dataclass(frozen=True)
-class TextSource(Source):
-    """One UTF-8 file, below the root or anywhere (an absolute path)."""
-
-    file: str
-
-    def find(self, root: Path) -> list[Path] | None:
-        path = root / self.file
-        return [path] if path.is_file() else None
+class TextSource(FileSource):
+    """One UTF-8 file."""
 
     def read(self, files: Sequence[Path]) -> Dataset:
         return characters(decoded(files[0]), self.name, str(files[0]))
 
     def image_shape(self, files: Sequence[Path]) -> tuple[int, ...]:
         return (LENGTH,)
-
-    def advice(self, root: Path) -> str:
-        return f"put {Path(self.file).name} into {(root / self.file).parent}"
 
 
 def decoded(path: Path) -> str:
