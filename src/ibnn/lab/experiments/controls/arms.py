@@ -28,7 +28,7 @@ class Arm:
     @property
     def about(self) -> str:
         """What it changes, by the names of the fields."""
-        return ", ".join(f"{name} {value}" for name, value in self.changes.items()) or "nothing"
+        return ", ".join(f"{name} {value}" for name, value in self.changes.items())
 
 
 # The families of the plan: implicit minus each of these.

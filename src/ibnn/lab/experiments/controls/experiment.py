@@ -111,8 +111,9 @@ class Controls(ImageExperiment):
         return [*found, tables.robust_table(records, eps)] if self.attacks else found
 
     def settings_lines(self, settings: Settings, runs: Sequence[Run]) -> list[tuple[str, str]]:
-        """What each arm changes, the attack, and how the runs were trained."""
-        arms = [(f"Arm {arm.name}", arm.about) for arm in self.arms(settings)]
+        """What arms change beside their neuron, the attack, and how the runs were trained."""
+        others = [arm for arm in self.arms(settings) if {*arm.changes} - {"neuron"}]
+        arms = [(f"Arm: {arm.name}", arm.about) for arm in others]
         attack = [("Attack", attack_line(PGD(0.0), varied="eps"))] if self.attacks else []
         return [*arms, *attack, *protocol(runs)]
 

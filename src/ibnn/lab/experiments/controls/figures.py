@@ -65,7 +65,8 @@ def draw_differences(records: Records) -> Figure:
     second.axvspan(-100 * EQUIVALENT, 100 * EQUIVALENT, color=style.QUIET, alpha=0.15, linewidth=0)
     pairs = [found.count for found in (*over.values(), *left.values()) if found is not None]
     if pairs:
-        style.footnote(figure, f"{min(pairs)} to {max(pairs)} pairs of equal seeds")
+        counts = " to ".join(map(str, sorted({min(pairs), max(pairs)})))
+        style.footnote(figure, f"{counts} pairs of equal seeds")
     return figure
 
 

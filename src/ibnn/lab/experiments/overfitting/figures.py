@@ -28,7 +28,7 @@ def draw(records: Records, note: str) -> Figure:
                 [[100 * value for value in values] for values in found],
                 color=_COLORS[arm],
                 label=f"{arm}{more}",
-                fraction=1.0,
+                fraction=1.0 if line == "-" else 0.0,  # one band is enough
                 marker="o",
                 line=line,
             )
