@@ -6,8 +6,8 @@ is `SolveOptions.text`.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable
+from typing import ParamSpec, Sequence, TypeVar  # noqa: UP035 (torch 2.6 reads no other)
 
 import torch
 from torch import Tensor
