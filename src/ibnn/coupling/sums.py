@@ -163,7 +163,8 @@ def _all_pairs(
         values = sigma.derivative(z[r, None, :] - z[r, i, None], order)
         if weight is not None:
             values = values * weight[i]
-        result[r, i] = values.sum(-1) if a is None else (values @ a[r, :, None]).squeeze(-1)
+        # not a product of matrices, which a device may round to 10 bits
+        result[r, i] = (values if a is None else values * a[r, None, :]).sum(-1)
     return result if weight is not None else result.div_(max(units, 1))
 
 

@@ -1,6 +1,5 @@
 """The portable engine: plain torch ops, on any device."""
 
-import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
@@ -32,12 +31,8 @@ class PortableEngine(Engine):
         atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
-        if resolution:
-            # z is narrower than y by 1 / (1 - c) at most
-            spread = (y.amax(-1) - y.amin(-1)) * slope / (1 - strength.clamp(max=0))
-            near = (resolution * spread).to(atol.dtype)
-            atol = torch.where(near > 0, torch.minimum(atol, near), atol)
-        return RowSolutions(*rows.find_roots(y, slope, strength, atol, case.sigma.name))
+        found = rows.find_roots(y, slope, strength, atol, case.sigma.name, resolution)
+        return RowSolutions(*found)
 
     def adjoint(
         self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None

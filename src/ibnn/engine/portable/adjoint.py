@@ -2,8 +2,11 @@
 
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
+
+from ibnn.engine.portable.device import look
 
 
 class Linear(Protocol):
@@ -12,8 +15,8 @@ class Linear(Protocol):
     @property
     def slope(self) -> Tensor: ...
 
-    def product(self, v: Tensor) -> Tensor:
-        """P_1(z, v)."""
+    def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """P_1(z, v), and v . B(z) of each row."""
         ...
 
     def solve(
@@ -23,23 +26,30 @@ class Linear(Protocol):
 
 def solve_adjoint(
     field: Linear, g: Tensor, strength: Tensor, wanted: float, most_rounds: int
-) -> tuple[Tensor, Tensor]:
-    """v, and of each row the relative error that its true residual allows at most.
+) -> tuple[Tensor, np.ndarray, Tensor]:
+    """v, and of each row the relative error that its true residual allows at most (on the host),
+    and v . B(z).
 
     J is symmetric and its smallest eigenvalue is 1 - c or more (1 for c < 0), so |e| <= |J v - g|
     over that, in the Euclidean norm. Nothing is known above the threshold; 0.05 is taken there.
     """
     kept = 1 - strength * field.slope
     least = torch.where(strength < 1, (1 - strength).clamp(max=1), 0.05)
-    v, left = torch.zeros_like(g), g
-    best, error = v, torch.full_like(strength, torch.inf)
+    tolerance = 1e-7 if g.dtype == torch.float64 else 1e-5
+    v, left, known = None, g, np.full(len(g), np.inf)
+    best, error, dot = g, torch.full_like(strength, torch.inf), torch.zeros_like(strength)
     for _ in range(most_rounds):
-        v = v + field.solve(left, strength, 1e-7 if g.dtype == torch.float64 else 1e-5)[0]
-        left = g - kept * v - strength * field.product(v)
+        change = field.solve(left, strength, tolerance)[0]
+        v = change if v is None else v + change
+        pulled, along = field.product(v)
+        left = torch.addcmul(g, kept, v, value=-1).addcmul_(strength, pulled, value=-1)
         size = v.norm(dim=1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
-        now = left.norm(dim=1, keepdim=True) / (least * size)
+        now = left.norm(dim=1, keepdim=True).div_(size).div_(least)
         better = now < error
         best, error = torch.where(better, v, best), torch.where(better, now, error)
-        if ((error <= wanted) | ~better).all():
+        dot = torch.where(better, along[:, None], dot)
+        # the one look of each round
+        before, (known,) = known, look(error.squeeze(1))
+        if ((known <= wanted) | (known >= before)).all():
             break
-    return best, error.squeeze(1)
+    return best, known, dot.squeeze(1)

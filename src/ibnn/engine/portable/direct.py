@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from ibnn.engine.portable.device import node_dtype
 from ibnn.engine.portable.unit_cg import UnitField
 from ibnn.sigma import Sigma
 
@@ -30,8 +31,10 @@ class DirectField(UnitField):
             self.bias = direct_sum(z, None, 0, sigma)
             self.slope = direct_sum(z, None, 1, sigma)
 
-    def product(self, v: Tensor) -> Tensor:
+    def pulled(self, v: Tensor) -> Tensor:
         if self.matrix is not None:
+            if node_dtype(v) != v.dtype:  # a product of matrices might be rounded
+                return (self.matrix * v[:, None, :]).sum(-1)
             return torch.bmm(self.matrix, v[..., None]).squeeze(-1)
         return direct_sum(self.z, v, 1, self.sigma)
 

@@ -1,8 +1,7 @@
 """The equation z + c B(z) = y of some rows, and what is known of B at one z."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,19 +18,6 @@ class Field(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """v with J v = g, and the relative residual of each row."""
         ...
-
-
-@runtime_checkable
-class SmoothField(Field, Protocol):
-    """A field whose errors are known, so that a step need not be looked at after it was taken."""
-
-    def kept(self, strength: Tensor) -> Tensor:
-        """1 - c d: the slope of a unit's equation in its own z, kept positive."""
-        ...
-
-
-# the field at z, whose rows are those of the problem with these numbers (all if None)
-FieldAt = Callable[[Tensor, Tensor | None], Field]
 
 
 @dataclass

@@ -32,5 +32,5 @@ class FineField:
     def slope(self) -> Tensor:
         return self._sums.slope
 
-    def product(self, v: Tensor) -> Tensor:
+    def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
         return self._sums.product(v)

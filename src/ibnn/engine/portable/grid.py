@@ -1,20 +1,25 @@
 """Units on a uniform grid: spread onto the nodes and gathered back with B-splines."""
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
+from ibnn.engine.portable.device import node_dtype, on_host
 from ibnn.engine.portable.splines import pieces_from_coefficients, weights_from_moments
 
 
 class Places:
-    """Where the units x lie on the nodes t_j = origin + spacing * j of their row."""
+    """Where the units x lie on the nodes t_j = origin + spacing * j of their row.
 
-    def __init__(
-        self, x: Tensor, origin: Tensor, spacing: float | Tensor, nodes: int, order: int
-    ) -> None:
+    A CPU takes one power of the offset after the other, which keeps temporaries small; a device
+    takes all of them at once, in few launches.
+    """
+
+    def __init__(self, x: Tensor, origin: Tensor, spacing: float, nodes: int, order: int) -> None:
         self.shape, self.nodes, self.order = x.shape, nodes, order
+        self.wide, self.at_once = node_dtype(x), not on_host(x)
         # the middle of a cell is half a node on: the nearest one is the cell of the unit
         offset = x.sub(origin + spacing / 2).mul_(1 / spacing)
         # a unit outside the grid is kept in its last cell: no write is ever out of bounds
@@ -24,34 +29,58 @@ class Places:
         # by way of int32, which converts in vectors; clamped again, as NaN has no cell
         self.cell = cell.int().clamp_(first, last).long()
 
+    @cached_property
+    def _powers(self) -> Tensor:
+        """offset^p, (order, rows, units)."""
+        exponents = torch.arange(self.order, device=self.offset.device)
+        return self.offset.pow(exponents[:, None, None])
+
+    @cached_property
+    def _cells(self) -> Tensor:
+        return self.cell.expand(self.order, *self.shape)
+
     def spread(self, a: Tensor | None) -> Tensor:
         """sum_i a_i b(x_i - t_j) for every node j."""
-        moments = self.offset.new_zeros(self.order, self.shape[0], self.nodes)
-        power = torch.ones_like(self.offset) if a is None else a
-        for p in range(self.order):
-            moments[p].scatter_add_(1, self.cell, power)
-            if p + 1 < self.order:
-                power = self.offset if a is None and p == 0 else power * self.offset
-        return weights_from_moments(moments, self.order)
+        moments = self.offset.new_zeros(self.order, self.shape[0], self.nodes + self.order)
+        if self.at_once:
+            powers = self._powers if a is None else self._powers * a
+            moments.scatter_add_(2, self._cells, powers)
+        else:
+            power = torch.ones_like(self.offset) if a is None else a
+            for p in range(self.order):
+                moments[p].scatter_add_(1, self.cell, power)
+                if p + 1 < self.order:
+                    power = self.offset if a is None and p == 0 else power * self.offset
+        return weights_from_moments(moments.to(self.wide))
 
     def gather(self, coefficients: Tensor) -> Tensor:
         """sum_j coefficients_j b(x_i - t_j) for every unit i."""
-        pieces = pieces_from_coefficients(coefficients, self.order)
-        value = pieces[:, -1].gather(1, self.cell)
+        pieces = self._pieces(coefficients)
+        if self.at_once:
+            return (pieces.gather(2, self._cells) * self._powers).sum(0)
+        value = pieces[-1].gather(1, self.cell)
         for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[:, p].gather(1, self.cell), value, self.offset, out=value)
+            value = torch.addcmul(pieces[p].gather(1, self.cell), value, self.offset, out=value)
         return value
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and its derivative in units of the spacing, at little more than one price."""
-        pieces = pieces_from_coefficients(coefficients, self.order)
-        value = pieces[:, -1].gather(1, self.cell)
+        pieces = self._pieces(coefficients)
+        if self.at_once:
+            here = pieces.gather(2, self._cells)
+            factor = torch.arange(1, self.order, device=here.device, dtype=here.dtype)
+            derivative = (here[1:] * factor[:, None, None]).mul_(self._powers[:-1]).sum(0)
+            return here.mul_(self._powers).sum(0), derivative
+        value = pieces[-1].gather(1, self.cell)
         derivative = value.clone()
         for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[:, p].gather(1, self.cell), value, self.offset, out=value)
+            value = torch.addcmul(pieces[p].gather(1, self.cell), value, self.offset, out=value)
             if p:
                 derivative = torch.addcmul(value, derivative, self.offset, out=derivative)
         return value, derivative
+
+    def _pieces(self, coefficients: Tensor) -> Tensor:
+        return pieces_from_coefficients(coefficients, self.order).to(self.offset.dtype)
 
 
 class LongPlaces:
@@ -59,9 +88,7 @@ class LongPlaces:
 
     STRETCH = 1 << 16
 
-    def __init__(
-        self, x: Tensor, origin: Tensor, spacing: float | Tensor, nodes: int, order: int
-    ) -> None:
+    def __init__(self, x: Tensor, origin: Tensor, spacing: float, nodes: int, order: int) -> None:
         self.x, self.grid, self.shape = x, (origin, spacing, nodes, order), x.shape
 
     def _stretches(self) -> Iterator[tuple[slice, Places]]:
@@ -70,7 +97,7 @@ class LongPlaces:
             yield part, Places(self.x[:, part], *self.grid)
 
     def spread(self, a: Tensor | None) -> Tensor:
-        total = self.x.new_zeros(self.shape[0], self.grid[2])
+        total = self.x.new_zeros(self.shape[0], self.grid[2], dtype=node_dtype(self.x))
         for part, places in self._stretches():
             total += places.spread(None if a is None else a[:, part])
         return total
@@ -89,7 +116,7 @@ class LongPlaces:
 
 
 def locate(
-    x: Tensor, origin: Tensor, spacing: float | Tensor, nodes: int, order: int
+    x: Tensor, origin: Tensor, spacing: float, nodes: int, order: int
 ) -> Places | LongPlaces:
     kind = Places if x.shape[1] <= 4 * LongPlaces.STRETCH else LongPlaces
     return kind(x, origin, spacing, nodes, order)

@@ -5,39 +5,35 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from ibnn.engine.portable.device import on_host
 from ibnn.engine.portable.grid import locate
 from ibnn.engine.portable.layout import Layout
 from ibnn.engine.portable.taps import IDENTITY, Taps
 from ibnn.engine.portable.unit_cg import least_kept
 
 MAX_PRODUCTS = 200
+# on a device a look costs more than products do: so many are made, for a direction and for a
+# solution; what is left of the residual is told, and corrected by another round
+DIRECTION, SOLUTION = 3, 6
 
 
 class GridField:
-    """Everything at one z; `mass` are the weights of the units (1/D each if None).
+    """Everything at one z.
 
     With `rough` the slope is read off the spline of B: cheaper, and good enough for directions.
     """
 
-    def __init__(
-        self,
-        z: Tensor,
-        middle: Tensor,
-        layout: Layout,
-        mass: Tensor | None = None,
-        rough: bool = False,
-    ) -> None:
-        self.mass, self.spacing, self.rough = mass, layout.spacing, rough
-        self.near_threshold = layout.near_threshold
+    def __init__(self, z: Tensor, middle: Tensor, layout: Layout, rough: bool = False) -> None:
+        self.spacing, self.rough = layout.spacing, rough
+        self.near_threshold, self.looks = layout.near_threshold, on_host(z)
+        self.products = DIRECTION if rough else SOLUTION
         self.taps = Taps(layout, z)
         self.places = locate(z, layout.origin(middle), layout.spacing, layout.nodes, layout.order)
         self.density = self._spread(None)
         self._kept: Tensor | None = None
 
     def _spread(self, a: Tensor | None) -> Tensor:
-        if self.mass is None:
-            return self.places.spread(a).div_(self.places.shape[1])
-        return self.places.spread(self.mass if a is None else self.mass * a)
+        return self.places.spread(a).div_(self.places.shape[1])
 
     def pair_sum(self, a: Tensor | None, derivative: int) -> Tensor:
         density = self.density if a is None else self._spread(a)
@@ -68,12 +64,16 @@ class GridField:
     def kept(self, strength: Tensor) -> Tensor:
         """1 - c d, kept positive; a field belongs to one strength."""
         if self._kept is None:
-            self._kept = torch.maximum((self.slope * -strength).add_(1), least_kept(strength))
+            self._least = least_kept(strength)
+            self._kept = torch.maximum((self.slope * -strength).add_(1), self._least)
         return self._kept
 
-    def product(self, v: Tensor) -> Tensor:
-        """P_1(z, v)."""
-        return self.pair_sum(v, 1)
+    def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """P_1(z, v), and v . B(z) of each row, on the nodes."""
+        weights = self._spread(v)
+        pulled = self.places.gather(self.taps.apply(weights, 1, 2))
+        dot = (weights * self.taps.apply(self.density, 0, 2)).sum(1)
+        return pulled, dot.mul_(self.places.shape[1]).to(v.dtype)
 
     def solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
@@ -85,15 +85,14 @@ class GridField:
         1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
         """
         kept = self.kept(strength)
-        size = torch.maximum(g.amax(1, keepdim=True), -g.amin(1, keepdim=True))
-        scale = torch.where(size > 0, size, torch.ones_like(size))
+        scale = g.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
         if self.near_threshold:
             # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
             share = self.taps.apply(self._spread(g / kept), IDENTITY, 1)
             mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1)
         else:
             node_kept = 1 - strength * self.taps.apply(self.density, 1, 1)
-            node_kept = torch.maximum(node_kept, least_kept(strength))
+            node_kept = torch.maximum(node_kept, self._least)
             share = self.taps.apply(self._spread(g), IDENTITY, 1).div_(node_kept)
             mixing = self.taps.apply(self.density, IDENTITY, 1).div_(node_kept)
         w, left = self._conjugate_gradients(
@@ -107,25 +106,31 @@ class GridField:
     ) -> tuple[Tensor, Tensor]:
         """w with (1 + mixing S) w = x: symmetric in the inner product of S, whatever the signs
         of the mixing, and positive below the threshold."""
+        tiny, eps = torch.finfo(x.dtype).tiny, torch.finfo(x.dtype).eps
         w = torch.zeros_like(x)
         r = x
         sr = self.taps.apply(r, 1, 0)
         p, sp = r, sr
         energy = (r * sr).sum(1, keepdim=True)
-        goal = tolerance / (1 + strength.abs())
-        for _ in range(MAX_PRODUCTS):
-            going = (sr.abs().amax(1, keepdim=True) > goal) & (energy > 0)
-            if not going.any():
+        goal = tolerance / (1 + strength.abs()) if self.looks else None
+        floor = (energy * eps**2).clamp_(min=tiny)
+        for product in range(1, MAX_PRODUCTS + 1):
+            if goal is not None and not self._going(sr, goal, energy):
                 break
             mp = torch.addcmul(p, mixing, sp)
             curvature = (sp * mp).sum(1, keepdim=True)
-            step = torch.where(going & (curvature > 0), energy / curvature, 0)
-            if not step.any():
-                break
+            # rows that are solved, or where J turns out not to be positive, stand still
+            step = torch.where(curvature > floor, energy / curvature, 0)
             w.addcmul_(step, p)
             r = torch.addcmul(r, step, mp, value=-1)
             sr = self.taps.apply(r, 1, 0)
+            if goal is None and product == self.products:
+                break
             energy, old = (r * sr).sum(1, keepdim=True), energy
-            turn = torch.where(going & (old > 0), energy / old, 0)
+            turn = energy / old.clamp_(min=tiny)
             p, sp = torch.addcmul(r, turn, p), torch.addcmul(sr, turn, sp)
         return w, (strength * sr).abs().amax(1)
+
+    @staticmethod
+    def _going(residual: Tensor, goal: Tensor, energy: Tensor) -> bool:
+        return bool(((residual.abs().amax(1, keepdim=True) > goal) & (energy > 0)).any())

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,26 +38,27 @@ class Layout:
         return middle - self.spacing * (self.nodes - 1) / 2
 
 
-def spans(low: Tensor, high: Tensor, strength: Tensor) -> Tensor:
+def spans(low: np.ndarray, high: np.ndarray, strength: np.ndarray) -> np.ndarray:
     """The length within which z of each row is known to stay, given the range of y.
 
     Both ends move by c at most, and z(y) is no steeper than 1/(1 - c).
     """
     width = high - low
-    c = strength.clamp(min=0)
-    steepest = torch.where(c < 1, width * c / (1 - c).clamp(min=1e-3), c)
-    return width + 2 * torch.minimum(c, steepest)
+    c = np.maximum(strength, 0)
+    steepest = np.where(c < 1, width * c / np.maximum(1 - c, 1e-3), c)
+    return width + 2 * np.minimum(c, steepest)
 
 
-def levels(span: Tensor, strength: Tensor) -> Tensor:
+def levels(span: np.ndarray, strength: np.ndarray) -> np.ndarray:
     """A number for the grid of each row: eighths of an octave of its span, from 0 for all the
     shortest ones.
 
     Each level comes in three: rows near the threshold need finer grids, as errors and the slope
-    of z(y) grow up to 1/(1 - c).
+    of z(y) grow up to 1/(1 - c); so do narrow ones, in which an error is a larger share.
     """
-    eighths = (8 * (span / SHORTEST).clamp(1, 2.0**60).log2()).ceil_().long()
-    return 3 * eighths + (strength > 0.2).long() + (strength > 0.85).long()
+    eighths = np.ceil(8 * np.log2(np.clip(span / SHORTEST, 1, 2.0**60))).astype(np.int64)
+    finest = (strength > 0.8) | (span < 1)
+    return 3 * eighths + np.where(finest, 2, strength > 0.2)
 
 
 def together(levels: list[int]) -> dict[int, list[int]]:
@@ -90,17 +92,6 @@ def solving(level: int, sigma: str) -> Layout:
         spacing, order = 1 / 4, 6
     layout = _layout(sigma, _span(level), spacing, order)
     return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and not _narrow(level)))
-
-
-def guessing(level: int, sigma: str) -> tuple[Layout, int]:
-    """A cheaper grid for a first guess, and how many cells of y are enough to describe z(y)."""
-    layout = solving(level, sigma)
-    kind = level % 3
-    if kind == 2:
-        return layout, layout.cells
-    coarse = (1 / 6, 1 / 8)[kind] if _narrow(level) else (1 / 3, 1 / 4)[kind]
-    rough = _layout(sigma, _span(level), coarse, 4)
-    return rough, rough.cells if _narrow(level) else math.ceil(0.7 * rough.cells)
 
 
 def summing(level: int, sigma: str, dtype: torch.dtype) -> Layout:

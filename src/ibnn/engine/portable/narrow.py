@@ -8,6 +8,7 @@ from the spread, so there is no smallest one.
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,13 +22,13 @@ RATE = {torch.float32: 0.02, torch.float64: 5e-4}
 LEFT = {torch.float32: 1e-6, torch.float64: 1e-12}
 
 
-def is_narrow(span: Tensor, strength: Tensor, sigma: str, dtype: torch.dtype) -> Tensor:
+def is_narrow(span: np.ndarray, strength: np.ndarray, sigma: str, dtype: torch.dtype) -> np.ndarray:
     """Which rows are, by the range of z, or a bound of it; never at or above the threshold."""
     if sigma == "hardtanh":
         return (strength < 1) & (span < 1 - 1e-6)
-    gain, square = _gain(strength), span.square()
+    gain, square = np.maximum(np.abs(strength) / np.maximum(1 - strength, 1e-12), 1), span**2
     slow = 6 * abs(CUBIC[sigma]) * gain * square > RATE[dtype]
-    crooked = FIFTH[sigma] * gain * square.square() > LEFT[dtype]
+    crooked = FIFTH[sigma] * gain * square**2 > LEFT[dtype]
     return (strength < 1) & ~slow & ~crooked
 
 
@@ -60,7 +61,9 @@ def solve_jacobian(
         w = (right + 3 * cubic * (2 * first * t - other)) / kept
     bias = CUBIC[sigma] * (third - 3 * second * t - square * t) - t
     span = t.amax(1) - t.amin(1)
-    error = 5 * FIFTH[sigma] * _gain(strength.squeeze(1)) * span**4
+    # how much an error of B, as a share of it, weighs in v; in v . B it always weighs 1
+    gain = (strength.abs() / rest).clamp(min=1).squeeze(1)
+    error = 5 * FIFTH[sigma] * gain * span**4
     # B sums to 0: the mean of v adds nothing to the product
     return mean + w, error, (w * bias).sum(1)
 
@@ -71,8 +74,3 @@ def centered(y: Tensor) -> tuple[Tensor, Tensor]:
     apart = y - first
     mean = apart.mean(1, keepdim=True)
     return apart - mean, first + mean
-
-
-def _gain(strength: Tensor) -> Tensor:
-    """How much an error of B, as a share of it, weighs in z; in v . B it always weighs 1."""
-    return (strength.abs() / (1 - strength)).clamp(min=1)

@@ -36,7 +36,7 @@ class WindowField(UnitField):
         self.grid = GridField(z[:, self.inside], low + width / 2, layout)
         self.bias, self.slope = self.pair_sum(None, 0), self.pair_sum(None, 1)
 
-    def product(self, v: Tensor) -> Tensor:
+    def pulled(self, v: Tensor) -> Tensor:
         return self.pair_sum(v, 1)
 
     def pair_sum(self, a: Tensor | None, order: int) -> Tensor:

@@ -33,7 +33,7 @@ class SortedField(UnitField):
         self.bias = self._unsort(near + (self.units - self.last) - self.first)
         self.slope = self._unsort(inside)
 
-    def product(self, v: Tensor) -> Tensor:
+    def pulled(self, v: Tensor) -> Tensor:
         return self._unsort(self._stretch(self._sort(v)))
 
     def weighted_bias(self, a: Tensor) -> Tensor:
@@ -78,4 +78,4 @@ def sorted_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
         return field.primitive(z, a)
     if a is None:
         return field.bias if order == 0 else field.slope
-    return field.product(a) if order == 1 else field.weighted_bias(a)
+    return field.pulled(a) if order == 1 else field.weighted_bias(a)

@@ -41,19 +41,22 @@ def node_weights(order: int) -> Tensor:
     return powers @ piece_matrix(order)
 
 
-def weights_from_moments(moments: Tensor, order: int) -> Tensor:
-    """Sums of a_i offset_i^p over each cell, (order, rows, nodes) -> sums of a_i b on the nodes."""
-    _, rows, nodes = moments.shape
-    cells = _piece_matrix_like(order, moments.dtype, moments.device).T @ moments.reshape(order, -1)
-    cells = cells.view(order, rows, nodes)
-    result = cells.new_zeros(rows, nodes + order - 1)
-    for m in range(order):
-        result[:, m : m + nodes] += cells[m]
-    return result[:, order // 2 - 1 : order // 2 - 1 + nodes]
+def weights_from_moments(moments: Tensor) -> Tensor:
+    """Sums of a_i offset_i^p over each cell, (order, rows, nodes + order) with nothing in the last
+    `order` cells -> sums of a_i b on the nodes, (rows, nodes)."""
+    order, rows, length = moments.shape
+    cells = _piece_matrix_like(order, moments.dtype, moments.device).T @ moments.view(order, -1)
+    # node n gets the weight m of cell n - m: a diagonal, which runs into the empty cells
+    shape, strides = (rows, order, length - order), (length, rows * length - 1, 1)
+    return cells.as_strided(shape, strides, order // 2 - 1).sum(1)
 
 
 def pieces_from_coefficients(coefficients: Tensor, order: int) -> Tensor:
-    """Spline coefficients (rows, nodes) -> (rows, order, nodes): each cell's powers of offset."""
-    padded = torch.nn.functional.pad(coefficients, (order // 2 - 1, order // 2))
-    matrix = _piece_matrix_like(order, coefficients.dtype, coefficients.device)
-    return torch.nn.functional.conv1d(padded.unsqueeze(1), matrix.unsqueeze(1))
+    """Spline coefficients (rows, nodes) -> (order, rows, nodes): each cell's powers of offset."""
+    rows, nodes = coefficients.shape
+    padded = torch.nn.functional.pad(coefficients, (order // 2 - 1, order // 2 + 1))
+    length = padded.shape[1]
+    # column t: the `order` coefficients from t on, of all rows one after the other
+    windows = padded.as_strided((order, rows * length - order + 1), (1, 1))
+    pieces = _piece_matrix_like(order, padded.dtype, padded.device) @ windows
+    return pieces.as_strided((order, rows, nodes), (pieces.shape[1], length, 1))

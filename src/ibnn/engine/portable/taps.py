@@ -11,12 +11,13 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from ibnn.engine.portable.device import node_dtype, on_host
 from ibnn.engine.portable.layout import Layout
 from ibnn.engine.portable.splines import node_weights
 from ibnn.sigma import lookup
 
-# above this many nodes a convolution is quicker than a matrix
-MATRIX_NODES = 192
+# above this many nodes a convolution is quicker than a matrix; on a device it is three launches
+MATRIX_NODES, DEVICE_MATRIX_NODES = 192, 512
 # derivative number of the kernel that is 1 at distance 0 and 0 elsewhere
 IDENTITY = -2
 
@@ -25,25 +26,18 @@ class Taps:
     """Sums over the nodes of a grid, for tensors like `like`."""
 
     def __init__(self, layout: Layout, like: Tensor) -> None:
-        self.key = layout.sigma, layout.spacing, layout.nodes, layout.order
-        self.nodes, self.dtype, self.device = layout.nodes, like.dtype, like.device
-        self._ready: dict[tuple[int, int], Tensor] = {}
+        self.nodes = layout.nodes
+        self.dense = self.nodes <= (MATRIX_NODES if on_host(like) else DEVICE_MATRIX_NODES)
+        self.key = (layout.sigma, layout.spacing, layout.nodes, layout.order)
+        self.like = (node_dtype(like), like.device)
 
     def apply(self, x: Tensor, derivative: int, divided: int) -> Tensor:
         """sum_l k(t_l - t_j) x_l for every node j, k being s_n divided by b so many times."""
-        if self.nodes <= MATRIX_NODES:
-            return x @ self._kernel(derivative, divided)
-        transform = self._kernel(derivative, divided)
+        if self.dense:
+            return x @ _matrix(*self.key, derivative, divided, *self.like)
+        transform = _transform(*self.key, derivative, divided, *self.like)
         size = 2 * (len(transform) - 1)
         return torch.fft.irfft(torch.fft.rfft(x, size).mul_(transform), size)[:, : self.nodes]
-
-    def _kernel(self, derivative: int, divided: int) -> Tensor:
-        ready = self._ready.get((derivative, divided))
-        if ready is None:
-            make = _matrix if self.nodes <= MATRIX_NODES else _transform
-            ready = make(*self.key, derivative, divided, self.dtype).to(self.device)
-            self._ready[derivative, divided] = ready
-        return ready
 
 
 # constants of nature, like a table of sines; a training run needs a handful of them
@@ -56,10 +50,11 @@ def _matrix(
     derivative: int,
     divided: int,
     dtype: torch.dtype,
+    device: torch.device,
 ) -> Tensor:
     taps = _taps(sigma, spacing, nodes, order, derivative, divided)
     place = torch.arange(nodes)
-    return taps[place[:, None] - place[None, :]].to(dtype)
+    return taps[place[:, None] - place[None, :]].to(device, dtype)
 
 
 @lru_cache(maxsize=64)
@@ -71,6 +66,7 @@ def _transform(
     derivative: int,
     divided: int,
     dtype: torch.dtype,
+    device: torch.device,
 ) -> Tensor:
     taps = _taps(sigma, spacing, nodes, order, derivative, divided)
     # a kernel that falls off needs no room for its far end
@@ -83,7 +79,7 @@ def _transform(
     lag = torch.arange(-far, far + 1)
     circle[lag] = taps[-lag]
     complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
-    return torch.fft.rfft(circle).to(complex_dtype)
+    return torch.fft.rfft(circle).to(device, complex_dtype)
 
 
 def _taps(

@@ -12,13 +12,18 @@ def least_kept(strength: Tensor) -> Tensor:
 
 
 class UnitField:
-    """A field with B(z), d(z) = P_1(z, 1) and products P_1(z, v)."""
+    """A field with B(z), d(z) = P_1(z, 1) and P_1(z, v)."""
 
     bias: Tensor
     slope: Tensor
 
-    def product(self, v: Tensor) -> Tensor:
+    def pulled(self, v: Tensor) -> Tensor:
+        """P_1(z, v)."""
         raise NotImplementedError
+
+    def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
+        """P_1(z, v), and v . B(z) of each row."""
+        return self.pulled(v), (v * self.bias).sum(1)
 
     def solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
@@ -41,7 +46,7 @@ class UnitField:
             going = left > tolerance * norm
             if not going.any():
                 break
-            jp = kept * p + strength * self.product(p)
+            jp = kept * p + strength * self.pulled(p)
             curvature = (p * jp).sum(1, keepdim=True)
             # rows that are solved, or where J turns out not to be positive, stand still
             step = torch.where(going & (curvature > 0), rs / curvature, 0)

@@ -9,8 +9,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ibnn.engine.portable.equation import Field, FieldAt, Rows
-from ibnn.engine.portable.full_steps import full_steps
+from ibnn.engine.portable.equation import Field, Rows
 
 MAX_STEPS = 60
 MAX_HALVINGS = 12
@@ -22,34 +21,21 @@ def newton(
     strength: Tensor,
     atol: Tensor,
     start: Tensor,
-    field_at: FieldAt,
-    reach: tuple[Tensor, Tensor] | None = None,
+    field_at: Callable[[Tensor, Tensor], Field],
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Solve from `start`; `strength`, `atol` and the lowest and highest y, `reach`, are (rows, 1).
+    """Solve from `start`; `strength` and `atol` are (rows, 1), and `field_at(z, rows)` is the field
+    at z of the rows with these numbers.
 
     Returns the best z found, and per row its largest residual, the steps taken, and how many times
-    the residual allowed that residual is.
+    the residual allowed that residual is. Each row goes on until it is done.
     """
     # an error is at most residual / (1 - c) for 0 < c < 1, and no larger than it for c < 0
     goal = torch.where(strength < 1, (1 - strength).clamp(max=1), 0.02) * atol
     # B is within +-1, and for c < 0 the solution stays within the range of y
     spill = strength.clamp(min=0)
-    low, high = reach or (y.amin(1, keepdim=True), y.amax(1, keepdim=True))
+    low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
     rows = Rows(y, strength, goal, low - spill, high + spill)
-    z, worst, steps, left = full_steps(rows, field_at, rows.inside(start))
-    excess = worst / goal.squeeze(1)
-    if len(left):
-        found = _search(rows.take(left), z[left], lambda at, some: field_at(at, left[some]))
-        for whole, part in zip((z, worst, excess), (*found[:2], found[3]), strict=True):
-            whole.index_copy_(0, left, part)
-        steps.index_add_(0, left, found[2])
-    return z, worst, steps, excess
-
-
-def _search(
-    rows: Rows, z: Tensor, field_at: Callable[[Tensor, Tensor], Field]
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Newton with halvings, each row until it is done."""
+    z = rows.inside(start)
     numbers = torch.arange(len(z), device=z.device)
     field = field_at(z, numbers)
     residual = rows.residual(z, field)
@@ -95,12 +81,12 @@ def _search(
     return result
 
 
-def descend(y: Tensor, strength: Tensor, field_at: FieldAt) -> Tensor:
+def descend(y: Tensor, strength: Tensor, field_at: Callable[[Tensor], Field]) -> Tensor:
     """A start for c near or above the threshold, where Newton's directions may lead uphill.
 
     For c > 0 the energy's Hessian is at most 1, so each step z <- y - c B(z) lowers the energy.
     """
     z = y
     for _ in range(DESCENT_STEPS):
-        z = torch.where(strength > 0, y - strength * field_at(z, None).bias, z)
+        z = torch.where(strength > 0, y - strength * field_at(z).bias, z)
     return z

@@ -1,0 +1,35 @@
+"""What depends on where the rows are: precision of products, sizes of blocks, when to look."""
+
+import numpy as np
+import torch
+from torch import Tensor
+
+# elements of one temporary: on a CPU smaller ones cost calls and larger ones memory (half a
+# megabyte in float32); a device wants few launches
+BLOCK, DEVICE_BLOCK = 1 << 17, 1 << 22
+
+
+def on_host(rows: Tensor) -> bool:
+    """Whether looking at a number costs nothing: elsewhere it waits for all that was launched."""
+    return rows.device.type == "cpu"
+
+
+def look(*values: Tensor) -> list[np.ndarray]:
+    """Some numbers of each row on the host, in doubles, at the price of one look."""
+    wide = torch.float64 if has_doubles(values[0]) else values[0].dtype
+    return list(torch.stack([v.to(wide) for v in values]).cpu().numpy().astype(np.float64))
+
+
+def has_doubles(rows: Tensor) -> bool:
+    return rows.device.type != "mps"
+
+
+def node_dtype(rows: Tensor) -> torch.dtype:
+    """The dtype of what lives on nodes. Products of float32 matrices may be rounded to 10 bits
+    (TF32, or bfloat16 on some CPUs), as the user's settings have it; doubles never are."""
+    exact = on_host(rows) and torch.get_float32_matmul_precision() == "highest"
+    return rows.dtype if exact or not has_doubles(rows) else torch.float64
+
+
+def block(rows: Tensor) -> int:
+    return BLOCK if on_host(rows) else DEVICE_BLOCK

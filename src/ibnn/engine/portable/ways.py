@@ -1,0 +1,110 @@
+"""Which way each row goes, decided on the host by that row alone.
+
+A narrow row is a cubic, a short one is summed term by term, hardtanh is sorted, most lie on a grid
+(the way is then its level), and the few that are too long for one are split by a window.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ibnn.engine.portable import layout as layouts
+from ibnn.engine.portable import narrow
+from ibnn.engine.portable.device import block, has_doubles
+from ibnn.engine.portable.direct import KEPT_UNITS, rows_per_block
+
+TERM_BY_TERM, SORTED, WINDOW, NOT_FINITE, STILL, NARROW, PRECISE = -1, -2, -3, -4, -5, -6, -7
+
+# rows this short are summed term by term
+SHORT = 48
+# from here on (the threshold is 1) float32 has too few digits, or there are several solutions
+STEEP = 0.96
+
+
+class Seen(NamedTuple):
+    """What is looked at of each row before it is solved; the ends are those before the slope."""
+
+    low: np.ndarray
+    high: np.ndarray
+    strength: np.ndarray
+    slope: np.ndarray
+    atol: np.ndarray
+
+    def tolerance(self, resolution: float) -> np.ndarray:
+        """atol, or the fraction `resolution` of the range of slope * z, if that is less."""
+        with np.errstate(all="ignore"):
+            # z is narrower than y by 1 / (1 - c) at most
+            spread = (self.high - self.low) * self.slope / (1 - np.minimum(self.strength, 0))
+            return np.where(
+                resolution * spread > 0, np.minimum(self.atol, resolution * spread), self.atol
+            )
+
+
+def forward(seen: Seen, wanted: np.ndarray, y: Tensor, sigma: str) -> np.ndarray:
+    """Of a solve to the accuracy `wanted`."""
+    low, high, strength, slope, _ = seen
+    with np.errstate(all="ignore"):
+        spread = (high - low) * slope
+        steepest = np.maximum(1 - strength, 1e-12)
+        way = _levels(layouts.spans(low * slope, high * slope, strength), strength, y, sigma)
+        if y.dtype == torch.float32 and has_doubles(y):
+            # rounding of sums of size 1, and what becomes of it in z
+            size = np.abs(strength) * np.minimum(spread / steepest, 1)
+            lost = 4 * torch.finfo(y.dtype).eps * size > wanted * np.minimum(steepest, 1)
+            way[(strength > STEEP) | lost | (way == WINDOW)] = PRECISE
+        way[narrow.is_narrow(spread / steepest, strength, sigma, y.dtype)] = NARROW
+        way[(strength == 0) | (spread == 0)] = STILL
+        way[~np.isfinite(low + high + strength + slope)] = NOT_FINITE
+    return way
+
+
+def backward(seen: list[np.ndarray], z: Tensor, sigma: str) -> np.ndarray:
+    """Of a linear solve at z, by the ends of its rows and their strength."""
+    low, high, strength = seen
+    with np.errstate(all="ignore"):
+        way = _levels(high - low, strength, z, sigma)
+        if z.dtype == torch.float32 and has_doubles(z):
+            way[(strength > STEEP) | (way == WINDOW)] = PRECISE
+        way[narrow.is_narrow(high - low, strength, sigma, z.dtype)] = NARROW
+        way[~np.isfinite(low + high + strength)] = NOT_FINITE
+    return way
+
+
+def summing(seen: list[np.ndarray], z: Tensor, sigma: str) -> np.ndarray:
+    """Of sums at z, by the ends of its rows."""
+    low, high = seen
+    with np.errstate(all="ignore"):
+        way = _levels(high - low, np.zeros_like(low), z, sigma)
+        way[~np.isfinite(low + high)] = NOT_FINITE
+    return way
+
+
+def _levels(span: np.ndarray, strength: np.ndarray, rows: Tensor, sigma: str) -> np.ndarray:
+    """The level of each row's grid, given the length that holds it; or the way it goes without."""
+    units = rows.shape[1]
+    if units <= SHORT:
+        return np.full(len(span), TERM_BY_TERM)
+    if sigma == "hardtanh":
+        return np.full(len(span), SORTED)
+    level = layouts.levels(np.nan_to_num(span), strength)
+    beyond = TERM_BY_TERM if units <= KEPT_UNITS else WINDOW
+    return np.where(level <= layouts.longest_level(units, sigma, rows.dtype), level, beyond)
+
+
+def groups(way: np.ndarray, rows: Tensor) -> Iterator[tuple[Tensor | slice, int]]:
+    """Blocks of rows that go the same way; those that are not finite are left out."""
+    total, units = rows.shape
+    found = [int(kind) for kind in np.unique(way)]
+    alike = layouts.together([kind for kind in found if kind >= 0])
+    alike |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
+    for kind, members in alike.items():
+        size = max(1, block(rows) // units)
+        size = {TERM_BY_TERM: rows_per_block(units), WINDOW: 1}.get(kind, size)
+        if len(found) == len(members):
+            yield from ((slice(i, i + size), kind) for i in range(0, total, size))
+            continue
+        chosen = torch.from_numpy(np.isin(way, members).nonzero()[0])
+        yield from ((part.to(rows.device), kind) for part in chosen.split(size))
