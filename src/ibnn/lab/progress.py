@@ -76,11 +76,11 @@ class Steps(Bars):
         left = ""
         if done > before:
             left = f", {duration((now - began) / (done - before) * (total - done))} left"
-        share = f"{100 * done / total:.0f} %" if total else ""
+        percent = f"{100 * done / total:.0f} %" if total else ""
         self._bars.update(
-            self._task, completed=done, total=total, description=share, note=f"{text}{left}"
+            self._task, completed=done, total=total, description=percent, note=f"{text}{left}"
         )
-        self.say_now_and_then(f"{share}: {text}{left}")
+        self.say_now_and_then(f"{percent}: {text}{left}")
 
 
 def duration(seconds: float) -> str:

@@ -72,7 +72,7 @@ def attack_line(attack: Attack, varied: str | None = None) -> str:
 
 
 def _each(configs: Iterable[RunConfig], tell: Callable[[RunConfig], str]) -> list[str]:
-    """What is told of the configurations, each thing once and in their order."""
+    """What `tell` says about the configurations, each thing once and in their order."""
     return list(dict.fromkeys(tell(config) for config in configs))
 
 

@@ -110,7 +110,7 @@ def _ended(job: Any) -> tuple[str, str]:
 
 
 def _lines(options: EngineOptions, config: RunConfig) -> int:
-    """How many validations the run has told of so far."""
+    """How many validations the run has had so far."""
     with suppress(RunError):
         return len(RunFolder(options.root, config.identity()).metrics())
     return 0

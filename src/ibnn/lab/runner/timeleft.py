@@ -8,7 +8,7 @@ from ibnn.lab.training import Metrics, RunConfig
 
 
 class TimeLeft:
-    """Runs of one shape are taken to need equally long epochs; unseen shapes the mean of all."""
+    """Runs of one shape are taken to need equally long epochs; other shapes the mean of all."""
 
     def __init__(self, configs: Iterable[RunConfig], workers: int = 1):
         self._workers = workers
@@ -32,9 +32,9 @@ class TimeLeft:
         if not self._seconds:
             return None
         typical = {shape: fmean(times) for shape, times in self._seconds.items()}
-        unseen = fmean(typical.values())
+        usual = fmean(typical.values())
         work = [
-            left * typical.get(_shape(self._configs[name]), unseen)
+            left * typical.get(_shape(self._configs[name]), usual)
             for name, left in self._left.items()
         ]
         return spread_over(work, self._workers)

@@ -46,7 +46,7 @@ def solidity(inside: NDArray[np.bool_]) -> float | None:
 
 
 def curved_fraction(values: NDArray[np.float64], edge: float = EDGE) -> float | None:
-    """Share of the length of the zero line that bends; None if there is no such line.
+    """Fraction of the length of the zero line that bends; None if there is no such line.
 
     Points are taken every 0.05 along the line; one bends if the line turns there by more than
     0.03 radians (a circle of radius 1.7). A polygon bends at its corners only.

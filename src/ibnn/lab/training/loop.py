@@ -174,8 +174,8 @@ def _train(
             record.save(epoch, network.state_dict(), momentum, epoch.neuron)
         if epoch.validated:
             record.publish()
-    together = {"processes": group.size} if group.size > 1 else {}
-    return group.share(record.finish(network, **together) if record else None)  # type: ignore
+    several = {"processes": group.size} if group.size > 1 else {}
+    return group.share(record.finish(network, **several) if record else None)  # type: ignore
 
 
 def _start(

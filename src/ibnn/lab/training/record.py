@@ -1,4 +1,4 @@
-"""A run while it is trained: what it has measured, its checkpoints, who is told of it."""
+"""A run while it is trained: what it has measured, its checkpoints, its listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told of a run while it is trained: a progress display, TensorBoard, or a user's own."""
+"""Listeners of a run while it is trained: a progress display, TensorBoard, or a user's own."""
 
 from ibnn.lab.training.listeners.listener import CallOnEpoch, Listener
 from ibnn.lab.training.listeners.registry import (

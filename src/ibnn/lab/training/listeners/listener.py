@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Listener:
-    """Told of one run while it is trained. What it raises ends the run, which can be resumed.
+    """Hears of one run while it is trained. What it raises ends the run, which can be resumed.
 
     >>> class Loud(Listener):
     ...     def on_epoch(self, metrics):
