@@ -33,11 +33,9 @@ class OpenEnds(ImageExperiment):
 
     def size(self, settings: Settings) -> Size:
         chosen = super().size(settings)
-        if settings.preset != "cpu":
-            return chosen
-        if self.dataset(settings) == "digits":
-            return replace(chosen, n_train=800, epochs=8)
-        return replace(chosen, n_train=1_600, n_test=1_000, epochs=8)
+        if settings.preset == "cpu" and self.dataset(settings) != "digits":
+            return replace(chosen, n_train=1_600, n_test=1_000, epochs=8)
+        return chosen
 
     def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
         return [config for _, config in self._compared(settings)]
