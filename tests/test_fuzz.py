@@ -9,17 +9,27 @@ from ibnn.engine.native import loader
 from tests import fuzz
 
 SEED = 1
-# engines that the slice is clean on
 ENGINES = ["native", "portable"]
 # steps of a row: at most 40 on the nodes, three times, 100 on the units and 60 of the solver
 MOST_STEPS = 3 * 40 + 100 + 60
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_no_error_of_a_few_hostile_rows_is_silent(engine):
+def check(engine, rows, first, **choices):
     if engine == "native" and not loader.available():
         pytest.skip("no C++ compiler: the compiled engine cannot be built")
-    tally = fuzz.run(engine, 200, SEED, sizes=(2, 200), uniform_only=True)
-    print(f"seed {SEED}: {tally}")
+    tally = fuzz.run(engine, rows, SEED, first, **choices)
+    print(f"seed {SEED}, from row {first}: {tally}")
     assert not tally.silent, "\n".join(tally.silent)
     assert tally.most_steps <= MOST_STEPS, tally.slowest
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_error_of_a_few_hostile_rows_is_silent(engine):
+    check(engine, 300, 0, sizes=(2, 200))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(10))
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_error_of_ten_thousand_hostile_rows_is_silent(engine, part):
+    check(engine, 1000, 1000 * part)

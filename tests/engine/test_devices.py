@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import ibnn
+from ibnn.coupling import window
 from ibnn.coupling.sums import UNIFORM
 from ibnn.engine import case_of, engines
 from ibnn.engine.portable import adjoint, device, grid, grid_field, quick, rows, taps, ways
@@ -143,3 +145,27 @@ def test_a_users_setting_for_quicker_products_costs_no_digits_either(generator):
     for row in range(2):
         expected = oracle.solve_row(y[row].double().numpy(), -0.2, 10.0)
         assert np.abs(z[row].double().numpy() - expected).max() <= 1e-6
+
+
+@pytest.mark.parametrize(
+    ("units", "size"), [((40,), (5,)), ((12, 9), (3, 5)), ((32, 32), (15, 15))]
+)
+@pytest.mark.parametrize("order", [-1, 0, 1, 2])
+def test_a_window_takes_a_dozen_launches_however_large_it_is(
+    units, size, order, monkeypatch, generator
+):
+    sums = ibnn.Window(size).sums
+    weight = torch.rand(*size, generator=generator, dtype=torch.float64)
+    z, a = torch.randn(2, 6, np.prod(units), generator=generator, dtype=torch.float64)
+    for factors in (None, a):
+        arguments = z, factors, weight, order, TANH, units
+        expected = sums.pair_sum(*arguments)
+        monkeypatch.setattr(window, "_prefers_few_ops", lambda z: True)
+        with Counted() as count:
+            found = sums.pair_sum(*arguments)
+        monkeypatch.undo()
+        torch.testing.assert_close(found, expected, atol=1e-13, rtol=1e-13)
+        with Counted() as own:
+            TANH.derivative(z, order)
+        assert count.launches <= 10 + own.launches
+        assert count.looks == 0

@@ -31,6 +31,8 @@ class WindowSums(PairSums):
         assert weight is not None
         maps = z.reshape(-1, *units)
         factors = None if a is None else a.reshape(maps.shape)
+        if _prefers_few_ops(z):
+            return _all_offsets(maps, factors, weight, order, sigma).reshape(z.shape)
         at_zero = float(sigma.derivative(torch.zeros(1, dtype=torch.float64), order))
         centre = weight[tuple(size // 2 for size in weight.shape)] * at_zero
         result = centre * (torch.ones_like(maps) if factors is None else factors)
@@ -91,6 +93,41 @@ class WindowSums(PairSums):
         circle = torch.nn.functional.pad(w, [n for k in w.shape[::-1] for n in (0, size - k)])
         circle = circle.roll([-(k // 2) for k in w.shape], tuple(range(w.ndim)))
         return float(w.sum() - torch.fft.fftn(circle).real.min())
+
+
+# numbers of one temporary of a device: 64 MB in float32
+_BLOCK = 1 << 24
+
+
+def _prefers_few_ops(z: Tensor) -> bool:
+    """A device does: a loop over the offsets would be six launches for each of them."""
+    return z.device.type != "cpu"
+
+
+def _all_offsets(
+    maps: Tensor, factors: Tensor | None, weight: Tensor, order: int, sigma: Sigma
+) -> Tensor:
+    """P_n of whole maps, all offsets at once, in blocks of maps: a dozen ops for each block."""
+    units, taps = maps.shape[1:], weight.ndim
+    pads = [size // 2 for size in reversed(weight.shape) for _ in range(2)]
+
+    def windows(x: Tensor) -> Tensor:
+        """(maps, units, offsets): what each unit sees, 0 beyond the border."""
+        x = torch.nn.functional.pad(x, pads)
+        for dim, size in enumerate(weight.shape):
+            x = x.unfold(1 + dim, size, 1)
+        return x
+
+    present = windows(torch.ones_like(maps[:1])) * weight
+    result = torch.empty_like(maps)
+    for i in range(0, len(maps), step := max(1, _BLOCK // present.numel())):
+        block = slice(i, i + step)
+        here = maps[block][(..., *(None,) * taps)]
+        values = sigma.derivative(windows(maps[block]) - here, order) * present
+        if factors is not None:
+            values = values * windows(factors[block])
+        result[block] = values.sum(tuple(range(-taps, 0)))
+    return result.reshape(-1, *units)
 
 
 WINDOW = REGISTRY.register(WindowSums())
