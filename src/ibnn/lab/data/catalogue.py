@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -119,8 +120,10 @@ def get(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | Non
             if source.find(folder) is None:  # somebody else may have fetched it while we waited
                 source.download(folder)
     except DataError as error:
+        reason = re.sub(r"https?://([^/ ]+)/\S*(?=: )|\[Errno [^]]*\] ", r"\1", error.problems[-1])
         raise DataError(
-            f"{source.name} could not be downloaded ({error}); {source.advice(folder)}"
+            f"{source.name} could not be downloaded ({reason}); {source.advice(folder)}, or do "
+            "without: --dataset digits, --preset smoke"
         ) from error
 
 

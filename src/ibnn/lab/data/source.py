@@ -96,8 +96,11 @@ class FolderSource(Source):
 
     def advice(self, root: Path) -> str:
         folder, missing = self._missing(root)
-        names = ", ".join(remote.name for remote in missing)
-        return f"put {names} (from {self.remotes[0].urls[0].rsplit('/', 1)[0]}) into {folder}"
+        names = [remote.name for remote in missing]
+        if len(names) > 2:
+            names = [f"{names[0]} and {len(names) - 1} more"]
+        where = self.remotes[0].urls[0].rsplit("/", 1)[0]
+        return f"put {' and '.join(names)} (from {where}) into {folder}"
 
     def download(self, root: Path) -> None:
         from ibnn.lab.data import download
