@@ -107,10 +107,10 @@ def _of_gcn(built: Any) -> dict[str, int]:
         assert match is not None, name
         return int(match[1])
 
-    spills = number("vgpr_spill_count") + number("sgpr_spill_count")
     lines = re.findall(r"^\s+[vs]_\w+|^\s+(?:global|ds|buffer|flat)_\w+", text, re.M)
-    # a spilled register of 4 bytes
-    return {"registers": number("vgpr_count"), "spilled": 4 * spills, "instructions": len(lines)}
+    # of 4 bytes; scalar registers spill into vector ones, not into memory
+    spilled = 4 * number("vgpr_spill_count")
+    return {"registers": number("vgpr_count"), "spilled": spilled, "instructions": len(lines)}
 
 
 def _run(tool: str, *arguments: str) -> str:

@@ -22,8 +22,9 @@ from ibnn.engine.triton.sums import EXPONENTIALS
 
 # units on either side of a tile of pairs
 PAIRS = 128
-# elements of the largest tensor of a program with several rows: 32 registers of 128 threads
-ELEMENTS = 4096
+# elements of the largest tensor of a program with several rows: 16 registers of 128 threads (with
+# 32, rows of 8 units spill)
+ELEMENTS = 2048
 # a x + b in one rounding, which is more accurate too; by default in some versions of Triton only
 FUSED = {"enable_fp_fusion": True}
 
@@ -150,7 +151,7 @@ def _short(rows: int, units: int) -> tuple[int, int]:
     points = max(2, triton.next_power_of_2(units))
     # of very short rows the vectors count, not the pairs
     elements = points * max(8, points)
-    return points, _at_once(rows, elements, ELEMENTS // elements)
+    return points, _at_once(rows, elements, max(1, ELEMENTS // elements))
 
 
 def _sorted(rows: int, units: int) -> tuple[int, int]:
