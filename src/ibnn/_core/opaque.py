@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+
 # one for each op, so that one can be replaced
 _LIBRARIES: dict[str, torch.library.Library] = {}
 
@@ -44,6 +46,8 @@ def _direct(function: Callable[..., Any], op: Any) -> Any:
             and not torch._C._len_torch_dispatch_stack()
             and not torch._C._are_functorch_transforms_active()
             and not torch.is_grad_enabled()
+            # a product of torch.func.vjp that is called after its transform has ended
+            and not any(isinstance(t, Tensor) and _wrapped(t) for t in (first, *args))
         ):
             return function(first, *args)
         return op(first, *args)
