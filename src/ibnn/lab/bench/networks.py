@@ -34,7 +34,7 @@ def _timm(name: str, input: tuple[int, ...], required: float, aim: float) -> Net
         network = timm.create_model(name, num_classes=10)
         for module in network.modules():
             if hasattr(module, "inplace"):
-                module.inplace = False
+                module.inplace = False  # pyright: ignore[reportArgumentType]
         return network if kind == "standard" else ibnn.convert(network, lam=LAM)
 
     size = "x".join(map(str, (input[0], *input[2:])))

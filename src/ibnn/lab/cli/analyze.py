@@ -43,6 +43,7 @@ def analyze(
     from ibnn.lab.report.analysis import write_analysis
     from ibnn.lab.theory_checks.run import chosen_checks, context_for, run_checks
     from ibnn.lab.training import environment, load_dataset, open_network
+    from ibnn.lab.training.environment import hardware_lines
 
     names = chosen_checks(None if sections is None else sections.split(","))
     opened = open_network(checkpoint)
@@ -77,7 +78,6 @@ def analyze(
             found = run_checks(context, names, on_progress)
     except KeyboardInterrupt:
         raise StoppedError("stopped before the report was written") from None
-    place = environment()
     page = write_analysis(
         found,
         out,
@@ -89,11 +89,7 @@ def analyze(
             ("Sections", ", ".join(f"{n} ({s:.1f} s)" for n, s in found.seconds.items())),
             *([("Reduced", "fewer images, lam and directions (--quick)")] if quick else []),
         ],
-        hardware=[
-            ("Processor", str(place["cpu"])),
-            ("Threads", str(place["threads"])),
-            ("Versions", f"ibnn {place['ibnn']}, torch {place['torch']}"),
-        ],
+        hardware=hardware_lines([environment()]),
     )
     for name, reason in found.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")

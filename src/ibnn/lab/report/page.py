@@ -8,6 +8,7 @@ from ibnn.lab.experiments.experiment import Experiment, Run, Settings
 from ibnn.lab.report.output import embedded, template
 from ibnn.lab.results import Findings
 from ibnn.lab.training import RunConfig
+from ibnn.lab.training.environment import hardware_lines
 
 
 @dataclass(frozen=True)
@@ -22,20 +23,7 @@ class Page:
 
     def hardware(self) -> list[tuple[str, str]]:
         """Where the runs were trained; more than one value if they came from several places."""
-        return [
-            ("Processor", self._all("cpu")),
-            ("Threads", self._all("threads")),
-            ("System", self._all("platform")),
-            (
-                "Versions",
-                f"ibnn {self._all('ibnn')}, torch {self._all('torch')}, "
-                f"Python {self._all('python')}",
-            ),
-        ]
-
-    def _all(self, key: str) -> str:
-        values = {str(run.result.environment.get(key, "unknown")) for run in self.runs}
-        return " / ".join(sorted(values))
+        return hardware_lines([run.result.environment for run in self.runs])
 
     def choices(self) -> list[tuple[str, str]]:
         """The settings of the runs."""

@@ -1,6 +1,7 @@
 """Where a run was trained: versions, threads, processor. Kept beside its result."""
 
 import platform
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,20 @@ def environment() -> dict[str, Any]:
         "cpu": _cpu(),
         "threads": torch.get_num_threads(),
     }
+
+
+def hardware_lines(environments: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """For readers; more than one value where runs came from several places."""
+
+    def every(key: str) -> str:
+        return " / ".join(sorted({str(place.get(key, "unknown")) for place in environments}))
+
+    return [
+        ("Processor", every("cpu")),
+        ("Threads", every("threads")),
+        ("System", every("platform")),
+        ("Versions", f"ibnn {every('ibnn')}, torch {every('torch')}, Python {every('python')}"),
+    ]
 
 
 def _version(package: str) -> str:
