@@ -32,7 +32,8 @@ class NativeEngine(BuildHookInterface):
             for level in LEVELS:
                 output = folder / f"engine-{level}.so"
                 compiler.compile_library(output, (*compiler.FLAGS, f"-march={level}"))
-                output.with_suffix(".o").unlink()
+                for compiled in folder.glob("*.o"):
+                    compiled.unlink()
         except compiler.BuildError as error:
             logging.getLogger("ibnn").warning("the wheel has no compiled engine: %s", error)
             return

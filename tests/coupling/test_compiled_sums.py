@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-import ibnn
 from ibnn import sigma
 from ibnn.coupling.sums import MATRIX
 from ibnn.coupling.window import WINDOW
@@ -72,16 +71,3 @@ def test_nothing_beside_the_result_is_written(generator, monkeypatch):
         assert (around[6:] == 7).all()
         assert not (around[3:6] == 7).any()
         monkeypatch.undo()
-
-
-def test_a_solve_with_a_window_uses_them(generator, monkeypatch):
-    y = torch.randn(2, 6, 6, generator=generator)
-    calls = []
-    honest = native.window_sum
-    monkeypatch.setattr(native, "window_sum", lambda *a: calls.append(1) or honest(*a))
-    z = ibnn.implicit_bias(y, torch.tensor(-0.2), coupling=ibnn.Window((3, 3)))
-    assert calls
-    assert (
-        ibnn.residual(z, y, torch.tensor(-0.2), 10.0, coupling=ibnn.Window((3, 3))).abs().max()
-        < 1e-5
-    )

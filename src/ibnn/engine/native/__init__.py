@@ -8,7 +8,7 @@ from ibnn.engine.native import calls, loader
 
 
 class NativeEngine(Engine):
-    """All of `Uniform`, and the sums of the other couplings."""
+    """Uniform weights, windows and matrices."""
 
     name = "native"
 
@@ -19,13 +19,10 @@ class NativeEngine(Engine):
             return f"sigma {case.sigma} is not compiled"
         if case.dtype not in calls.DTYPES:
             return f"it has no {case.dtype}"
-        if case.operation == "pair_sum":
-            if not 0 <= case.order <= 3:
-                return f"it has sums of order 0 to 3, not {case.order}"
-            if case.sums.name not in ("uniform", "window", "matrix"):
-                return f"it has no sums over {case.sums.name} weights"
-        elif case.sums.name != "uniform":
-            return f"it has no solve for {case.sums.name} weights"
+        if case.operation == "pair_sum" and not 0 <= case.order <= 3:
+            return f"it has sums of order 0 to 3, not {case.order}"
+        if case.sums.name not in ("uniform", "window", "matrix"):
+            return f"it has no sums over {case.sums.name} weights"
         return loader.reason_missing()
 
     def solve(
@@ -38,14 +35,16 @@ class NativeEngine(Engine):
         atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
-        return RowSolutions(
-            *calls.solve_rows(y, strength, slope, atol, resolution, case.sigma.name)
-        )
+        how = case.sigma.name, _weights(case, weight)
+        return RowSolutions(*calls.solve_rows(y, strength, slope, atol, resolution, *how))
 
     def adjoint(
         self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
     ) -> AdjointSolutions:
-        return AdjointSolutions(*calls.solve_jacobian(z, g, strength, case.sigma.name, True))
+        weights = _weights(case, weight)
+        return AdjointSolutions(
+            *calls.solve_jacobian(z, g, strength, case.sigma.name, True, weights)
+        )
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
         sigma = case.sigma.name
@@ -54,3 +53,9 @@ class NativeEngine(Engine):
         if case.sums.name == "window":
             return calls.window_sum(z, a, weight, case.order, sigma, case.units)
         return calls.matrix_sum(z, a, weight, case.order, sigma)
+
+
+def _weights(case: Case, weight: Tensor | None) -> calls.Weights | None:
+    if weight is None:
+        return None
+    return calls.Weights(weight, case.units if case.sums.name == "window" else None)

@@ -1,12 +1,13 @@
 """The C functions of the compiled engine as Python ones.
 
-All work on scaled rows (slope 1): z + c G(z) = y, G(t) = (1/D) sum_k s(z_k - t), c = lam * slope.
+All work on scaled rows (slope 1): z + c B(z) = y, B_i = sum_k w_ik s(z_k - z_i), c = lam * slope;
+w_ik = 1/D where no weights are given.
 """
 
 import ctypes
 import functools
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,24 @@ from ibnn.engine.native import loader
 SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3}
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 DTYPES = frozenset(_SUFFIX)
+
+
+class Weights(NamedTuple):
+    """A matrix of weights; or, with the shape `units` of a row, the taps of a window: w_ik is the
+    tap of the offset k - i."""
+
+    weight: Tensor
+    units: Sequence[int] | None = None
+
+    def arguments(self, dtype: torch.dtype) -> tuple[object, ...]:
+        weight = self.weight.detach().to(dtype).contiguous()
+        if self.units is None:
+            return weight, None, None
+        return weight, _three_dims(self.units), _three_dims(weight.shape)
+
+
+def _three_dims(shape: Sequence[int]) -> "ctypes.Array[ctypes.c_long]":
+    return (ctypes.c_long * 3)(*[1] * (3 - len(shape)), *shape)
 
 
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
@@ -31,9 +50,7 @@ def window_sum(
     """sum_k w_ik a_k s_n(z_k - z_i) over the neighbourhood of each unit; rows of z are maps of
     shape `units`, and w_ik is the tap of the offset k - i."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    taps = taps.detach().to(z.dtype).contiguous()
-    shapes = [torch.tensor([1] * (3 - len(shape)) + list(shape)) for shape in (units, taps.shape)]
-    numbers = (*map(_pointer, (taps, *shapes)), *_codes(order, sigma))
+    numbers = *Weights(taps, units).arguments(z.dtype), *_codes(order, sigma)
     _call("window_sum", z, _contiguous(z, a), numbers, (out,))
     return out
 
@@ -41,8 +58,8 @@ def window_sum(
 def matrix_sum(z: Tensor, a: Tensor | None, weight: Tensor, order: int, sigma: str) -> Tensor:
     """sum_k w_ik a_k s_n(z_k - z_i), w a matrix."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    weight = weight.detach().to(z.dtype).contiguous()
-    _call("matrix_sum", z, _contiguous(z, a), (_pointer(weight), *_codes(order, sigma)), (out,))
+    numbers = Weights(weight).arguments(z.dtype)[0], *_codes(order, sigma)
+    _call("matrix_sum", z, _contiguous(z, a), numbers, (out,))
     return out
 
 
@@ -64,25 +81,26 @@ def solve_rows(
     atol: Tensor,
     resolution: float,
     sigma: str,
+    weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As `find_roots`, for rows before the slope; also which rows are solved, to atol or to the
-    share `resolution` of their range, if that is less.
+    """As `find_roots`, for rows before the slope and any weights; also which rows are solved, to
+    atol or to the share `resolution` of their range, if that is less.
 
-    `y` is (rows, units), or (outer, inner, units) in any memory layout: rows are then counted
-    through outer and inner, and z has the layout of y. So channels are coupled without a copy:
-    `y.flatten(2).transpose(1, 2)` of an image batch (n, c, h, w) will do.
+    With weights `y` is (rows, units). Without, it may also be (outer, inner, units) in any memory
+    layout: rows are then counted through outer and inner, and z has the layout of y. So channels
+    are coupled without a copy: `y.flatten(2).transpose(1, 2)` of an image batch (n, c, h, w).
     """
-    y, layout = _laid_out(y)
+    y, *coupled = _coupled(y, weights)
     rows = _rows(y)
     z = torch.empty_like(y)
     residual = torch.empty(rows, dtype=torch.float64)
     steps = torch.empty(rows, dtype=torch.int32)
     solved = torch.empty(rows, dtype=torch.bool)
     _call(
-        "find_roots",
+        "find_roots" if weights is None else "find_weighted_roots",
         y,
         (y, _per_row(strength, y), _per_row(atol, y), _per_row(slope, y)),
-        (layout, ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
+        (*coupled, ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
         (z, residual, steps, solved),
     )
     return z, residual, steps, solved
@@ -94,14 +112,15 @@ def solve_jacobian(
     strength: Tensor,
     sigma: str,
     with_strength_grad: bool,
+    weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)).
 
     Returns v, an estimate of its relative error per row (from the true residual J v - g), and
-    sum_i v_i G(z_i) per row (zero if not asked for). `z` has any layout that `solve_rows` takes,
-    and v has the same.
+    v . B(z) per row (zero if not asked for). `z` has any layout that `solve_rows` takes, and v has
+    the same.
     """
-    z, layout = _laid_out(z)
+    z, *coupled = _coupled(z, weights)
     if g.stride() != z.stride():
         g = torch.empty_like(z).copy_(g)
     rows = _rows(z)
@@ -109,10 +128,10 @@ def solve_jacobian(
     residual = torch.empty(rows, dtype=torch.float64)
     dots = torch.zeros(rows, dtype=torch.float64)
     _call(
-        "solve_jacobian",
+        "solve_jacobian" if weights is None else "solve_weighted_jacobian",
         z,
         (z, g, _per_row(strength, z)),
-        (layout, ctypes.c_int(SIGMAS[sigma])),
+        (*coupled, ctypes.c_int(SIGMAS[sigma])),
         (v, residual, dots if with_strength_grad else None),
     )
     return v, residual, dots.to(z.dtype)
@@ -134,6 +153,14 @@ def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
 
 def _rows(y: Tensor) -> int:
     return y.shape[:-1].numel()
+
+
+def _coupled(y: Tensor, weights: Weights | None) -> tuple[Any, ...]:
+    """y, and the arguments that say where its rows are, or how they are weighted."""
+    if weights is None:
+        return _laid_out(y)
+    y = y.detach().contiguous()
+    return y, *weights.arguments(y.dtype)
 
 
 def _laid_out(y: Tensor) -> "tuple[Tensor, ctypes.Array[ctypes.c_long] | None]":
@@ -161,7 +188,8 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
                 t.zero_()
         return
     arguments: list[object] = [_pointer(t) for t in inputs]
-    arguments += [ctypes.c_long(rows), ctypes.c_long(units), *numbers]
+    arguments += [ctypes.c_long(rows), ctypes.c_long(units)]
+    arguments += [_pointer(x) if isinstance(x, Tensor) else x for x in numbers]
     arguments += [_pointer(t) for t in outputs]
     arguments.append(ctypes.c_int(torch.get_num_threads()))
     code = function(*arguments)

@@ -33,37 +33,49 @@ class BuildError(RuntimeError):
 
 
 def compile_library(output: Path, flags: Sequence[str], openmp: bool = True) -> None:
-    """Compiles the sources into `output`; what is needed on the way lies beside it.
+    """Compiles the sources, all at once, into `output`; what is needed on the way lies beside it.
 
     Compiled for OpenMP but linked to none: the threads are those of the libgomp that torch has
     loaded, since a second pool would fight with torch's.
     """
     compiler = find_compiler()
     threads = ["-fopenmp"] if openmp else []
-    compiled = str(output.with_suffix(".o"))
+    compiled = {p: str(output.with_name(f"{output.stem}-{p.stem}.o")) for p in sources()}
     # linked without -fopenmp, or the library would ask for a libgomp of its own
     shared = [flag for flag in flags if flag.startswith("-fsanitize")]
-    for command in (
-        [compiler, *flags, *threads, "-c", str(SOURCES / "engine.cpp"), "-o", compiled],
-        [compiler, "-shared", *shared, compiled, "-o", str(output)],
-    ):
-        code, said = _run(command, output.parent)
-        if code:
-            raise BuildError(f"{compiler} failed: {said.strip()[:300]}")
+    _run_at_once(
+        [[compiler, *flags, *threads, "-c", str(p), "-o", o] for p, o in compiled.items()],
+        output.parent,
+    )
+    _run_at_once(
+        [[compiler, "-shared", *shared, *compiled.values(), "-o", str(output)]], output.parent
+    )
 
 
-def _run(command: Sequence[str], folder: Path) -> tuple[int, str]:
-    """The exit code and what was said, of a command that does not outlive this process."""
+def sources() -> list[Path]:
+    return sorted(SOURCES.glob("*.cpp"))
+
+
+def _run_at_once(commands: Sequence[Sequence[str]], folder: Path) -> None:
+    """Runs commands that do not outlive this process."""
     script = str(Path(__file__).with_name("supervise.py"))
-    supervised = [sys.executable, "-I", script, str(folder), str(SECONDS), *command]
-    process = subprocess.Popen(supervised, stderr=subprocess.PIPE, text=True)
+    supervised = [sys.executable, "-I", script, str(folder), str(SECONDS)]
+    processes = []
     try:
-        _, said = process.communicate()
+        for command in commands:
+            processes.append(
+                subprocess.Popen([*supervised, *command], stderr=subprocess.PIPE, text=True)
+            )
+        said = [process.communicate()[1] for process in processes]
     except BaseException:
-        process.terminate()  # and with it all that it started
-        process.wait()
+        for process in processes:
+            process.terminate()  # and with it all that it started
+        for process in processes:
+            process.wait()
         raise
-    return process.returncode, said
+    for process, text in zip(processes, said, strict=True):
+        if process.returncode:
+            raise BuildError(f"{commands[0][0]} failed: {text.strip()[:300]}")
 
 
 def find_compiler() -> str:

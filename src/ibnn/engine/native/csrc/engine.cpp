@@ -1,10 +1,6 @@
-// Entry points of the compiled CPU engine: plain C interface for ctypes.
+// Entry points of the compiled CPU engine: sums, and solves with uniform weights. Plain C interface for ctypes.
 #include "uniform.h"
 #include "weighted_pairs.h"
-
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 namespace ibnn {
 
@@ -24,17 +20,6 @@ int matrix_sum(const T* z, const T* a, long rows, long n, const T* weight, Apply
     static thread_local MatrixSum<T> sums;
     sums.sum(z + row * n, a ? a + row * n : nullptr, weight, n, s, out + row * n);
   });
-}
-
-// Calls f with the nonlinearity as a compile-time constant.
-template <class F> int with_sigma(int sigma, F f) {
-  switch (static_cast<Sigma>(sigma)) {
-    case Sigma::tanh: return f(std::integral_constant<Sigma, Sigma::tanh>());
-    case Sigma::hardtanh: return f(std::integral_constant<Sigma, Sigma::hardtanh>());
-    case Sigma::arctan: return f(std::integral_constant<Sigma, Sigma::arctan>());
-    case Sigma::erf: return f(std::integral_constant<Sigma, Sigma::erf>());
-  }
-  return 2;
 }
 
 // `steps` is inner, outer_step, inner_step, unit_step of a Layout, or null for rows one after the other.

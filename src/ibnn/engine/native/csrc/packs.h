@@ -57,6 +57,20 @@ template <class M> inline bool any_lane(M mask) {
 #endif
 }
 
+// Smallest and largest of n numbers (as long as it must respect NaN, the compiler does this one by one).
+template <class T> void ends_of(const T* x, long n, T* low, T* high) {
+  Pack<T> least = pack_of(x[0]), most = least;
+  long i = 0;
+  for (; i + kLanes<T> <= n; i += kLanes<T>) {
+    const Pack<T> v = load_pack<T>(x + i);
+    least = least_of(least, v), most = most_of(most, v);
+  }
+  *low = *high = x[0];
+  for (int lane = 0; lane < kLanes<T>; ++lane)
+    *low = least[lane] < *low ? least[lane] : *low, *high = most[lane] > *high ? most[lane] : *high;
+  for (; i < n; ++i) *low = x[i] < *low ? x[i] : *low, *high = x[i] > *high ? x[i] : *high;
+}
+
 // a * b + c in one rounding, whatever the compiler would make of it.
 inline Floats fused_packs(Floats a, Floats b, Floats c) {
 #ifdef IBNN_AVX512

@@ -104,6 +104,66 @@ template <class T> struct ErfPair {
   }
 };
 
+// Doubles need more terms: the rational functions of the Cephes library, which leave a rounding or two.
+template <> struct ArctanPair<double> {
+  using V = Doubles;
+  static void pair(V x, V* t, V* d) {
+    const V m = least_of(size_of(x) * (kPi / 2), pack_of(1e15));
+    // arctan m = pi/2 - arctan(1/m) = pi/4 + arctan((m - 1) / (m + 1))
+    const auto big = m > 2.41421356237309504880, middle = m > 0.66;
+    const V top = big ? pack_of(-1.0) : (middle ? m - 1 : m), below = big ? m : (middle ? m + 1 : pack_of(1.0));
+    const V start = big ? pack_of(kPi / 2) : (middle ? pack_of(kPi / 4) : V{}), u = top / below, w = u * u;
+    V p = pack_of(-8.750608600031904122785e-1);
+    p = p * w - 1.615753718733365076637e1;
+    p = p * w - 7.500855792314704667340e1;
+    p = p * w - 1.228866684490136173410e2;
+    p = p * w - 6.485021904942025371773e1;
+    V q = w + 2.485846490142306297962e1;
+    q = q * w + 1.650270098316988542046e2;
+    q = q * w + 4.328810604912902668951e2;
+    q = q * w + 4.853903996359136964868e2;
+    q = q * w + 1.945506571482613964425e2;
+    const V value = (2 / kPi) * (start + (u + u * w * p / q));
+    *t = x < 0 ? -value : value, *d = 1 / (1 + m * m);
+  }
+};
+
+template <> struct ErfPair<double> {
+  using V = Doubles;
+  static void pair(V x, V* t, V* d) {
+    const V m = least_of(size_of(x) * 0.88622692545275801365, pack_of(26.0)), w = m * m, e = exp_pack(-w);
+    V near = pack_of(9.60497373987051638749);
+    near = near * w + 9.00260197203842689217e1;
+    near = near * w + 2.23200534594684319226e3;
+    near = near * w + 7.00332514112805075473e3;
+    near = near * w + 5.55923013010394962768e4;
+    V below = w + 3.35617141647503099647e1;
+    below = below * w + 5.21357949780152679795e2;
+    below = below * w + 4.59432382970980127987e3;
+    below = below * w + 2.26290000613890934246e4;
+    below = below * w + 4.92673942608635921086e4;
+    V far = pack_of(2.46196981473530512524e-10);
+    far = far * m + 5.64189564831068821977e-1;
+    far = far * m + 7.46321056442269912687;
+    far = far * m + 4.86371970985681366614e1;
+    far = far * m + 1.96520832956077098242e2;
+    far = far * m + 5.26445194995477358631e2;
+    far = far * m + 9.34528527171957607540e2;
+    far = far * m + 1.02755188689515710272e3;
+    far = far * m + 5.57535335369399327526e2;
+    V under = m + 1.32281951154744992508e1;
+    under = under * m + 8.67072140885989742329e1;
+    under = under * m + 3.54937778887819891062e2;
+    under = under * m + 9.75708501743205489753e2;
+    under = under * m + 1.82390916687909736289e3;
+    under = under * m + 2.24633760818710981792e3;
+    under = under * m + 1.65666309194161350182e3;
+    under = under * m + 5.57535340817727675546e2;
+    const V value = m < 1 ? m * near / below : 1 - e * far / under;
+    *t = x < 0 ? -value : value, *d = e;
+  }
+};
+
 template <Sigma kind, class T, Reach reach> struct PairRuleOf;
 template <class T, Reach reach> struct PairRuleOf<Sigma::hardtanh, T, reach> : DifferenceRule<T, HardtanhPair<T>> {};
 template <class T, Reach reach> struct PairRuleOf<Sigma::arctan, T, reach> : DifferenceRule<T, ArctanPair<T>> {};
@@ -111,5 +171,15 @@ template <class T, Reach reach> struct PairRuleOf<Sigma::erf, T, reach> : Differ
 template <class T> struct PairRuleOf<Sigma::tanh, T, Reach::close> : ShiftedRule<T> {};
 template <class T> struct PairRuleOf<Sigma::tanh, T, Reach::usual> : ExponentialRule<T> {};
 template <class T> struct PairRuleOf<Sigma::tanh, T, Reach::far> : DifferenceRule<T, FarTanh<T>> {};
+
+// Calls f with a rule for rows of this reach.
+template <Sigma kind, class T, class F> void with_rule(Reach reach, F f) {
+  if (kind == Sigma::tanh && reach == Reach::close)
+    f(PairRuleOf<kind, T, kind == Sigma::tanh ? Reach::close : Reach::far>());
+  else if (kind == Sigma::tanh && reach == Reach::usual)
+    f(PairRuleOf<kind, T, kind == Sigma::tanh ? Reach::usual : Reach::far>());
+  else
+    f(PairRuleOf<kind, T, Reach::far>());
+}
 
 }  // namespace ibnn

@@ -5,6 +5,7 @@
 
 #include "narrow.h"
 #include "node_solver.h"
+#include "row_values.h"
 #include "tiny.h"
 #include "unit_newton.h"
 
@@ -12,43 +13,6 @@ namespace ibnn {
 
 // Terms of the Chebyshev moments of a cell: enough for the type the caller works in.
 template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
-
-inline void range_of(const double* x, long n, double* low, double* high) {
-  const auto ends = std::minmax_element(x, x + n);
-  *low = *ends.first, *high = *ends.second;
-}
-
-template <class T> double range(const T* x, long n) {
-  T low, high;
-  range_of(x, n, &low, &high);
-  return static_cast<double>(high) - low;
-}
-
-inline double size_of(const float* x, long n) {
-  float low, high;
-  range_of(x, n, &low, &high);
-  return std::max(-low, high);
-}
-inline double size_of(const double* x, long n) {
-  double size = 0;
-  for (long i = 0; i < n; ++i) size = std::max(size, std::fabs(x[i]));
-  return size;
-}
-
-// By the bits: the compiler is allowed to reorder sums, so arithmetic with NaN and inf would prove nothing.
-template <class T> bool finite_row(const T* x, long n) {
-  using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
-  constexpr Bits exponent = sizeof(T) == 4 ? Bits(0x7f800000) : Bits(0x7ff0000000000000);
-  Bits bad = 0;
-  for (long i = 0; i < n; ++i) {
-    Bits bits;
-    std::memcpy(&bits, x + i, sizeof(T));
-    bad |= (bits & exponent) == exponent;
-  }
-  return bad == 0;
-}
-
-template <class T> void spoil(T* z, long n) { std::fill(z, z + n, std::numeric_limits<T>::quiet_NaN()); }
 
 // Whatever the sigma, hardtanh never comes to the nodes (its kinks spoil the splines).
 template <Sigma kind> struct FastRows : NodeSolver<kind> {};
@@ -104,7 +68,7 @@ template <Sigma kind, class T> struct Rows {
   Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
     Outcome out;
     T low, high;
-    range_of(y, n, &low, &high);
+    ends_of(y, n, &low, &high);
     const double spread = static_cast<double>(high) - low;
     const double near = resolution * std::min(strength > 0 ? 1.0 : 2.0, slope * spread);
     if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;

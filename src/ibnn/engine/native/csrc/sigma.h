@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 namespace ibnn {
 
@@ -164,6 +165,17 @@ inline double derivative(Sigma kind, int order, double x) {
     case Sigma::arctan: return derivative<Sigma::arctan>(order, x);
     default: return derivative<Sigma::erf>(order, x);
   }
+}
+
+// Calls f with the nonlinearity as a compile-time constant.
+template <class F> int with_sigma(int sigma, F f) {
+  switch (static_cast<Sigma>(sigma)) {
+    case Sigma::tanh: return f(std::integral_constant<Sigma, Sigma::tanh>());
+    case Sigma::hardtanh: return f(std::integral_constant<Sigma, Sigma::hardtanh>());
+    case Sigma::arctan: return f(std::integral_constant<Sigma, Sigma::arctan>());
+    case Sigma::erf: return f(std::integral_constant<Sigma, Sigma::erf>());
+  }
+  return 2;
 }
 
 }  // namespace ibnn

@@ -6,15 +6,10 @@
 #pragma once
 #include <limits>
 
+#include "row_values.h"
 #include "sums.h"
 
 namespace ibnn {
-
-struct Outcome {
-  double residual = 0;
-  int steps = 0;
-  bool solved = true;  // to the accuracy asked for, or to rounding
-};
 
 inline double dot(const double* a, const double* b, long n) {
   double s = 0;

@@ -29,6 +29,15 @@ struct Extent {
   long total() const { return size[0] * size[1] * size[2]; }
 };
 
+// The weights of a row's pairs: taps of a window over a map, or, without a window, a matrix.
+template <class T> struct Weights {
+  const T* weight;
+  Extent map, kernel;
+  bool is_matrix() const { return kernel.total() == 0; }
+  // Units that a unit hears.
+  long neighbors() const { return is_matrix() ? map.total() : kernel.total(); }
+};
+
 // Neighbourhoods: the weight depends on the offset k - i only, `taps` has an odd extent in each dim, and what falls
 // outside the map is left out. Opposite offsets share the values of s.
 template <class T> class WindowSum {
