@@ -156,33 +156,35 @@ def test_the_error_of_a_series_does_not_grow_near_the_threshold(engine):
         assert np.abs(found - exact).max() <= 1e-10 * 1.22
 
 
+@pytest.mark.parametrize("engine", ["native", "portable"])
 @pytest.mark.parametrize("share", [0.98, 0.999])
-def test_close_to_the_threshold_a_matrix_of_weights_is_solved_as_well(share, generator):
+def test_close_to_the_threshold_a_matrix_of_weights_is_solved_as_well(engine, share, generator):
     raw = torch.rand(30, 30, generator=generator) / 30
     coupling = ibnn.Dense(raw)
     weights = coupling.weight(torch.float64).numpy()
     lam = float(np.float32(share * oracle.threshold(10.0, weights)))
     y = 0.1 * torch.randn(30, generator=generator)
-    found = ibnn.solve(y, lam, coupling=coupling, engine="portable", on_failure="raise")
+    found = ibnn.solve(y, lam, coupling=coupling, engine=engine, on_failure="raise")
     z = oracle.solve_row(y.double().numpy(), lam, 10.0, weights)
     assert np.abs(found.value.double().numpy() - z).max() <= 1e-5
     g = torch.randn(30, generator=generator)
-    dy, _, _ = gradients(y, lam, g, "portable", coupling=coupling)
+    dy, _, _ = gradients(y, lam, g, engine, coupling=coupling)
     v, _, _ = oracle.gradient_row(y.double().numpy(), lam, 10.0, g.double().numpy(), weights)
     # z has a float's digits, and J so near the threshold feels each of them
     assert relative(dy, v) <= 1e-4 + 1e-7 / (1 - share)
 
 
+@pytest.mark.parametrize("engine", ["native", "portable"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("share", [-30.0, 0.5, 0.999])
-def test_with_other_couplings_too_there_is_no_smallest_spread(dtype, share, generator):
+def test_with_other_couplings_too_there_is_no_smallest_spread(engine, dtype, share, generator):
     """slope |z| small: z = y - c (w z - z sum w), a linear system."""
     coupling = ibnn.Window(5)
     weights = oracle.window_weights((7,), 5)
     lam = share * oracle.threshold(10.0, weights)
     for scale in (1e-7, 1e-17, 1e-30):
         y = scale * torch.randn(7, generator=generator, dtype=dtype)
-        found = ibnn.solve(y, lam, coupling=coupling, engine="portable", on_failure="raise")
+        found = ibnn.solve(y, lam, coupling=coupling, engine=engine, on_failure="raise")
         laplacian = np.diag(weights.sum(1)) - weights
         z = np.linalg.solve(np.eye(7) - 10 * lam * laplacian, y.double().numpy())
         # what is not linear: a share (10 z)^2 of B, up to 1 / (1 - share) times as much of z
@@ -204,7 +206,8 @@ def test_above_the_threshold_a_row_has_a_budget_of_sums(monkeypatch, generator):
     monkeypatch.setattr(on_sums, "pair_sum", counted)
     y = 0.3 * torch.randn(2, 40, generator=generator)
     solver = ibnn.solver.Newton(budget=20)
-    found = ibnn.solve(y, 6.0, coupling=ibnn.Window(5), solver=solver, on_failure="ignore")
+    how = {"solver": solver, "engine": "portable", "on_failure": "ignore"}
+    found = ibnn.solve(y, 6.0, coupling=ibnn.Window(5), **how)
     # one step past the budget at most, its direction and halvings, in either precision
     most = 2 * (solver.budget + solver.linear_steps + 2 * solver.halvings + 10)
     assert 20 < count[0] <= most

@@ -52,11 +52,11 @@ template <class Table, Sigma kind, class T> class PairNewton {
         best = excess_, out.residual = worst_;
         std::copy(z_.data(), z_.data() + n_, best_z_.data());
       }
-      if (excess_ <= 1 && convex_) return out.solved = true, out;
+      if (excess_ <= 1 && convex_) return settled(out);
       if (!(excess_ < std::numeric_limits<T>::infinity()) || stalled > (best < 100 ? 3 : 40)) return out;
       if (out.steps == kMostSteps || sums_ > kMostSums) return out;
       direction();
-      if (excess_ <= best && step_is_small(atol)) return out.solved = true, out;
+      if (excess_ <= best && step_is_small(atol)) return settled(out);
       advance();
     }
   }
@@ -133,6 +133,23 @@ template <class Table, Sigma kind, class T> class PairNewton {
     for (long i = 0; i < n_; ++i)
       if (std::fabs(step_[i]) > std::max(T(0.5) * atol, kUlp * std::fabs(y_[i]))) return false;
     return true;
+  }
+
+  // The mean of z is that of y, since pairs pull in opposite ways. For c < 0 a residual may be little beside y and much
+  // beside z, which is narrower: what it leaves in the mean is known, and taken away if it is more than rounding.
+  Outcome settled(Outcome out) {
+    double shift = 0;
+    for (long i = 0; i < n_; ++i) shift += static_cast<double>(best_z_[i]) - static_cast<double>(y_[i]);
+    shift /= static_cast<double>(n_);
+    out.solved = true;
+    if (c_ > 0 || std::fabs(shift) <= 4 * kUlp * (high_ - low_)) return out;
+    T worst = 0;
+    for (long i = 0; i < n_; ++i) {
+      best_z_[i] -= static_cast<T>(shift);
+      worst = std::max(worst, std::fabs(r_[i] - static_cast<T>(shift)));
+    }
+    out.residual = worst;
+    return out;
   }
 
   void direction() {

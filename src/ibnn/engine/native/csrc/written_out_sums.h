@@ -1,7 +1,9 @@
 // Sums over nodes at any places, every pair written out: for up to a few hundred nodes.
 #pragma once
 #include "checked.h"
+#include "even_sums.h"
 #include "lanes.h"
+#include "pair_rules.h"
 
 namespace ibnn {
 
@@ -24,38 +26,76 @@ inline void dense_product(const Array<float>& matrix, const float* w, long n, fl
   }
 }
 
-// Matrices of s, s' and -s'' between nodes, for any sigma.
+// For any sigma: pairs are computed where they are needed, as far as s is not flat, a pack of nodes at a time. The last pack
+// may overlap the one before it; there are more nodes than a pack has lanes.
 template <Sigma kind> class DenseSums {
  public:
   void set_points(const float* z, long n) {
-    n_ = n;
-    for (auto* a : {&value_, &slope_, &bend_}) a->resize(n * n);
-    for (long r = 0; r < n; ++r) {
-      float *v = value_.slot(r * n, n), *s = slope_.slot(r * n, n), *b = bend_.slot(r * n, n);
-      const float zr = z[r];
-      for (long t = 0; t < n; ++t) {
-        v[t] = Nonlinearity<kind>::value(zr - z[t]);
-        s[t] = Nonlinearity<kind>::slope(zr - z[t]);
-        b[t] = -Nonlinearity<kind>::bend(zr - z[t]);
-      }
+    z_ = z, n_ = n;
+    const long packs = (n + L - 1) / L;
+    first_.resize(packs), from_.resize(packs), to_.resize(packs);
+    long low = 0, high = 0;
+    for (long k = 0; k < packs; ++k) {
+      const long t = std::min(k * L, n - L);
+      while (z[t] - z[low] > kFlat<kind>) ++low;
+      while (high < n && z[high] - z[t + L - 1] <= kFlat<kind>) ++high;
+      first_[k] = t, from_[k] = low, to_[k] = high;
     }
   }
   void set_weights(const float* q) { q_ = q; }
+
   void fields(float* potential, float* density, float* density_slope) {
-    dense_product(value_, q_, n_, potential);
-    dense_product(slope_, q_, n_, density);
-    dense_product(bend_, q_, n_, density_slope);
+    double all = 0, left = 0, right = 0;
+    for (long r = 0; r < n_; ++r) all += q_[r];
+    long passed = 0, reached = 0;
+    for (long k = 0; k < first_.size(); ++k) {
+      for (; passed < from_[k]; ++passed) left += q_[passed];
+      for (; reached < to_[k]; ++reached) right += q_[reached];
+      Floats g = pack_of(static_cast<float>(all - right - left)), d = {}, bent = {};
+      each_pair(k, [&](long r, Floats x, Floats value, Floats slope) {
+        g += q_[r] * value, d += q_[r] * slope, bent += q_[r] * bend(x, slope);
+      });
+      store_pack<float>(potential + first_[k], g), store_pack<float>(density + first_[k], d);
+      store_pack<float>(density_slope + first_[k], bent);
+    }
   }
-  void smooth(const float* w, float* u) { dense_product(slope_, w, n_, u); }
+  void smooth(const float* w, float* u) {
+    for (long k = 0; k < first_.size(); ++k) {
+      Floats sum = {};
+      each_pair(k, [&](long r, Floats, Floats, Floats slope) { sum += w[r] * slope; });
+      store_pack<float>(u + first_[k], sum);
+    }
+  }
   void smooth(const float* w, float* u, float* u_slope) {
-    dense_product(slope_, w, n_, u);
-    dense_product(bend_, w, n_, u_slope);
+    for (long k = 0; k < first_.size(); ++k) {
+      Floats sum = {}, bent = {};
+      each_pair(k, [&](long r, Floats x, Floats, Floats slope) { sum += w[r] * slope, bent += w[r] * bend(x, slope); });
+      store_pack<float>(u + first_[k], sum), store_pack<float>(u_slope + first_[k], bent);
+    }
   }
 
  private:
+  static constexpr long L = kLanes<float>;
   long n_ = 0;
-  const float* q_ = nullptr;
-  Array<float> value_, slope_, bend_;
+  const float *z_ = nullptr, *q_ = nullptr;
+  Array<long> first_, from_, to_;  // of each pack: its first node, and the nodes for which s is not flat
+
+  // Calls f(r, z_r - z_t, s, s') for the nodes t of a pack and each r that matters.
+  template <class F> void each_pair(long k, F f) const {
+    const Floats here = load_pack<float>(z_ + first_[k]);
+    for (long r = from_[k]; r < to_[k]; ++r) {
+      const Floats x = z_[r] - here;
+      Floats value, slope;
+      PairRuleOf<kind, float, Reach::far>::pair(Floats{}, Floats{}, x, &value, &slope);
+      f(r, x, value, slope);
+    }
+  }
+
+  // -s'' from s'.
+  static Floats bend(Floats x, Floats slope) {
+    if (kind == Sigma::erf) return static_cast<float>(kPi / 2) * x * slope;
+    return static_cast<float>(kPi * kPi / 2) * x * slope * slope;
+  }
 };
 
 // tanh: tanh(a - b) = (A - B) / (A + B) with A = exp(2a) needs no exponential per pair, and in float is ten times less
