@@ -1,6 +1,8 @@
 """What the documents show runs as written, in order, from an empty folder; the tutorials run."""
 
+import inspect
 import json
+import operator
 import os
 import re
 import shlex
@@ -135,6 +137,42 @@ def test_the_reference_has_every_public_name():
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"::: ibnn\.(\w+)", text))
     assert set(ibnn.__all__) <= listed
+
+
+def test_the_reference_has_every_argument():
+    import ibnn
+
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = []
+    for name in re.findall(r"::: ibnn\.([\w.]+)", text):
+        part = operator.attrgetter(name)(ibnn)
+        named = {name: part}
+        if inspect.ismodule(part):  # with its members, listed below it
+            (members,) = re.findall(rf"::: ibnn\.{name}\n.*?members: \[(.*?)\]", text, re.S)
+            named = {f"{name}.{member}": getattr(part, member) for member in members.split(", ")}
+        for place, thing in named.items():
+            methods = vars(thing).items() if inspect.isclass(thing) else ()
+            for member, value in [("", thing), *methods]:
+                if not member.startswith("_") and callable(value):
+                    missing += [f"{place}.{member}: {a}" for a in undocumented(value)]
+    assert missing == []
+
+
+def undocumented(thing) -> list[str]:
+    """The arguments its docstring, or that of its constructor, does not name."""
+    about = inspect.cleandoc(thing.__doc__ or "")
+    if inspect.isclass(thing) and issubclass(thing, Exception):
+        return []  # its arguments are those of every exception
+    if inspect.isclass(thing):
+        about += "\n" + (inspect.getdoc(thing.__init__) or "")
+    elif not about:
+        return []  # not on the page
+    named = set(re.findall(r"^ +(\w+): ", about, re.M))
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    arguments = inspect.signature(thing).parameters.values()
+    return [
+        a.name for a in arguments if a.kind not in open_ended and a.name not in {*named, "self"}
+    ]
 
 
 @pytest.mark.slow

@@ -87,12 +87,25 @@ def solve(
 ) -> Solution:
     """`implicit_bias` with its record: the value, and per row converged, residual and steps.
 
-    The arguments are those of `implicit_bias`.
-
     Examples:
         >>> import torch
         >>> solve(torch.linspace(-1, 1, 6).reshape(2, 3), -0.1).converged
         tensor([True, True])
+
+    Args:
+        y: the input, as in `implicit_bias`.
+        lam: strength of the coupling, a scalar or one value per channel.
+        slope: steepness p of sigma, a scalar or one value per channel.
+        coupling: who listens to whom (default `Uniform(dims=-1)`).
+        sigma: the dendritic nonlinearity, a name or a `Sigma`.
+        solver: a name or a solver object.
+        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+        start: where the solver starts, of y's shape (default: y itself).
+        engine: "native", "triton" or "portable" to demand one.
+        atol: absolute error allowed in z.
+        rtol: error allowed in z relative to |y|.
+        max_steps: steps of the solver at most.
+        on_failure: rows that did not converge "raise", "warn" or are "ignore"d.
     """
     coupling = Uniform(-1) if coupling is None else coupling
     options = solve_options(
@@ -147,6 +160,14 @@ def energy(
         >>> import torch
         >>> energy(torch.zeros(2), torch.ones(2), lam=-0.1)
         tensor(1.)
+
+    Args:
+        z: where it is evaluated, of y's shape.
+        y: the input of the neuron.
+        lam: strength of the coupling, a scalar or one value per channel.
+        slope: steepness p of sigma, a scalar or one value per channel.
+        coupling: who listens to whom (default `Uniform(dims=-1)`).
+        sigma: the dendritic nonlinearity, a name or a `Sigma`.
     """
     coupling = Uniform(-1) if coupling is None else coupling
     rows, flat, target, lam_rows, p, pair_sum = _terms(z, y, lam, slope, coupling, sigma)
@@ -169,6 +190,14 @@ def residual(
         >>> import torch
         >>> residual(torch.zeros(3), torch.tensor([0.0, 1.0, 2.0]), lam=0.05)
         tensor([ 0., -1., -2.])
+
+    Args:
+        z: where it is evaluated, of y's shape.
+        y: the input of the neuron.
+        lam: strength of the coupling, a scalar or one value per channel.
+        slope: steepness p of sigma, a scalar or one value per channel.
+        coupling: who listens to whom (default `Uniform(dims=-1)`).
+        sigma: the dendritic nonlinearity, a name or a `Sigma`.
     """
     coupling = Uniform(-1) if coupling is None else coupling
     rows, flat, target, lam_rows, p, pair_sum = _terms(z, y, lam, slope, coupling, sigma)

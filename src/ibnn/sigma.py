@@ -36,15 +36,28 @@ class Sigma:
     certified = True
 
     def value(self, x: Tensor) -> Tensor:
+        """sigma(x), elementwise.
+
+        Args:
+            x: any tensor.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a method value(x)")
 
     def primitive(self, x: Tensor) -> Tensor:
-        """The even function S with S' = sigma and S(0) = 0, behind the energy."""
+        """The even function S with S' = sigma and S(0) = 0, behind the energy.
+
+        Args:
+            x: any tensor.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a method primitive(x)")
 
     def derivative(self, x: Tensor, order: int) -> Tensor:
-        """The derivative of any order (0 is the value, -1 the primitive); by autograd unless
-        a subclass has formulas."""
+        """The derivative of any order, by autograd unless a subclass has formulas.
+
+        Args:
+            x: any tensor.
+            order: 0 is the value, -1 the primitive.
+        """
         if order < 0:
             return self.primitive(x)
         with torch.enable_grad():
@@ -143,7 +156,11 @@ BUILT_IN = frozenset((TANH, HARDTANH, ARCTAN, ERF))
 
 
 def register(sigma: Sigma) -> Sigma:
-    """Makes a sigma of your own known by its name, as the built-in ones are."""
+    """Makes a sigma of your own known by its name, as the built-in ones are.
+
+    Args:
+        sigma: it is checked here: odd, and non-decreasing unless it says `certified = False`.
+    """
     return REGISTRY.register(resolve(sigma))
 
 

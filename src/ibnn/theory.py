@@ -26,6 +26,11 @@ def uniqueness_threshold(
     Examples:
         >>> uniqueness_threshold(10.0)
         0.1
+
+    Args:
+        slope: steepness p of sigma, a number or one per channel.
+        coupling: who listens to whom (default: uniform weights).
+        sigma: the dendritic nonlinearity, a name or a `Sigma`; its `slope_bound` counts.
     """
     chosen = sigmas.resolve(sigma)
     if not chosen.certified:

@@ -27,7 +27,14 @@ class ThresholdWarning(UserWarning):
 
 @dataclass(frozen=True)
 class Solution:
-    """z, and for each row whether it was solved, its largest residual and the steps it took."""
+    """What `ibnn.solve` returns.
+
+    Attributes:
+        value: z.
+        converged: of each row, whether it was solved.
+        residual: of each row, its largest one.
+        steps: of each row, how many it took.
+    """
 
     value: Tensor
     converged: Tensor
@@ -82,7 +89,7 @@ class Monitor:
 
     @property
     def last_solve(self) -> LastSolve | None:
-        """How the latest solve went; whoever asks is told of failures that nobody has seen yet."""
+        """How the latest solve went. Asking also reports failures not reported yet (on a GPU)."""
         later.look(wait=True)
         return self._last_solve
 

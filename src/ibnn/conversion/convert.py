@@ -71,6 +71,7 @@ def convert(
     its plan in `.conversion.plan`; a Hugging Face model also gets it into its config.
 
     Args:
+        model: any module; it is not changed.
         lam: one number, numbers by name pattern (the first pattern that fits a layer counts), or a
             function of name and layer.
         only: the layers to convert, as a pattern of their names ("features.*", "*" also fits
@@ -191,6 +192,26 @@ def conversion_report(
         >>> print(conversion_report(nn.Sequential(nn.GRU(4, 4), nn.Linear(4, 2)), skip_head=False))
         converted 1: '1'
         not reached '0': GRU multiplies by its recurrent weights itself
+
+    Args:
+        model: any module.
+        lam: as in `convert`, which explains all of these.
+        only: the layers to convert.
+        skip_head: leave the classifier.
+        plan: the plan of an earlier conversion.
+        slope: steepness p of sigma.
+        coupling: who listens to whom.
+        sigma: the dendritic nonlinearity.
+        learn_lam: whether lam becomes a parameter.
+        learn_slope: whether slope is a parameter.
+        bounded: limits of a learnt lam.
+        solver: how z is found.
+        adjoint: how gradients come back.
+        engine: demands an engine.
+        atol: absolute error allowed in z.
+        rtol: error allowed in z relative to |y|.
+        max_steps: steps of the solver at most.
+        on_failure: what happens to rows that did not converge.
     """
     keywords = _check_options(
         slope=slope,
@@ -218,6 +239,9 @@ def standard(model: nn.Module) -> nn.Module:
     Examples:
         >>> standard(convert(nn.Linear(4, 3), skip_head=False))
         Linear(in_features=4, out_features=3, bias=True)
+
+    Args:
+        model: any module; it is not changed.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")

@@ -36,8 +36,12 @@ class Coupling(nn.Module):
     def weight(
         self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
     ) -> Tensor | None:
-        """The weights as a tensor gradients flow through, for rows of the shape `units`; None
-        where there is nothing to store."""
+        """The weights as a tensor gradients flow through; None where there is nothing to store.
+
+        Args:
+            dtype: of the solve.
+            units: the shape of a row.
+        """
         raise NotImplementedError(f"{type(self).__name__} needs a method weight(dtype, units)")
 
     def largest_eigenvalue(self) -> "float | Tensor":
@@ -46,18 +50,31 @@ class Coupling(nn.Module):
         return 2.0
 
     def for_layer(self, spatial_dims: int) -> "Coupling":
-        """This coupling inside a convolution with so many spatial dims."""
+        """This coupling inside a convolution.
+
+        Args:
+            spatial_dims: 1, 2 or 3, of the convolution.
+        """
         return self
 
     def check_units(self, units: Sequence[int]) -> None:
-        """Raises ValueError where y's unit dims do not fit this coupling."""
+        """Raises ValueError where y's unit dims do not fit this coupling.
+
+        Args:
+            units: the shape of a row.
+        """
 
     def config(self) -> dict[str, Any]:
         """What was chosen, as JSON can hold it: compared when a checkpoint is loaded."""
         return {"kind": type(self).__name__, "settings": self.extra_repr()}
 
     def checked_weight(self, dtype: torch.dtype, units: Sequence[int]) -> Tensor | None:
-        """`weight`, which must fit the theory where it is a user's own."""
+        """`weight`, which must fit the theory where it is a user's own.
+
+        Args:
+            dtype: of the solve.
+            units: the shape of a row.
+        """
         weight = self.weight(dtype, units)
         if weight is None or type(self).__module__.startswith("ibnn.coupling"):
             return weight

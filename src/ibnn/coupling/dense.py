@@ -11,14 +11,17 @@ from ibnn.coupling.coupling import Coupling
 
 
 class Dense(Coupling):
-    """w = (weight + weight^T) / 2 between the `units` of the last dim; 1/units where no weight is
-    given.
-
-    A learnt weight acts through its absolute value, so that w stays non-negative.
+    """w = (weight + weight^T) / 2 between the units of the last dim.
 
     Examples:
         >>> Dense(units=3).weight()[0]
         tensor([0.3333, 0.3333, 0.3333])
+
+    Args:
+        weight: a D x D matrix, finite and non-negative (default: 1/units everywhere).
+        units: D, where no weight is given.
+        learnable: whether the weights are parameters; they then act through their absolute value,
+            so that w stays non-negative.
     """
 
     raw: Tensor

@@ -15,6 +15,9 @@ class Uniform(Coupling):
     Examples:
         >>> Uniform(dims=(-2, -1))
         Uniform(dims=(-2, -1))
+
+    Args:
+        dims: the dims of y whose units listen to each other; all others are independent rows.
     """
 
     sums = UNIFORM
@@ -29,8 +32,7 @@ class Uniform(Coupling):
         self.dims = chosen
 
     def weight(self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None) -> None:
-        """Nothing to store."""
-        return
+        return  # nothing to store
 
     def largest_eigenvalue(self) -> float:
         return 1.0

@@ -136,14 +136,19 @@ WINDOW = REGISTRY.register(WindowSums())
 class Window(Coupling):
     """w_ik = a fixed profile of the offset k - i, over the last one to three dims.
 
-    `kernel_size` is odd in each dim; a single int means one dim, or all spatial dims of the
-    convolution it is given to. `profile` is "box" or "gaussian" with standard deviation `std` (in
-    units; default kernel_size / 4), which can be learnt. At the borders the mass of missing
-    neighbours stays on w_ii, where it does nothing: w is symmetric everywhere.
+    At the borders the mass of missing neighbors stays on w_ii, where it does nothing: w is
+    symmetric everywhere.
 
     Examples:
         >>> Window((3, 3)).weight()[1]
         tensor([0.1111, 0.1111, 0.1111])
+
+    Args:
+        kernel_size: odd in each dim; a single number means one dim, or all spatial dims of the
+            convolution it is given to.
+        profile: "box" or "gaussian".
+        std: standard deviation of a gaussian, in units (default: kernel_size / 4).
+        learnable: whether `std` is a parameter.
     """
 
     sums = WINDOW

@@ -43,7 +43,11 @@ _REGISTRY.register(PortableEngine())
 
 
 def register(engine: Engine) -> Engine:
-    """Makes an engine known; it is asked after those that are known already, or when demanded."""
+    """Makes an engine known; it is asked after those that are known already, or when demanded.
+
+    Args:
+        engine: an instance; its `name` is what users write.
+    """
     _choose.cache_clear()
     return _REGISTRY.register(engine)
 

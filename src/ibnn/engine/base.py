@@ -17,8 +17,15 @@ class EngineError(ValueError):
 class Case(NamedTuple):
     """What is to be computed, as far as an engine must know to say whether it can.
 
-    `operation` is "solve", "adjoint" or "pair_sum"; `sums` are those of the coupling ("uniform",
-    "window", "matrix" by name); `units` is the shape of a row; `order` is that of a pair sum.
+    Args:
+        operation: "solve", "adjoint" or "pair_sum".
+        sums: those of the coupling: "uniform", "window" or "matrix" by name, or a user's own.
+        sigma: the dendritic nonlinearity.
+        dtype: of the rows.
+        device: "cpu", "cuda", ...
+        rows: how many.
+        units: the shape of a row.
+        order: of a pair sum.
     """
 
     operation: str
@@ -60,12 +67,19 @@ class Engine:
     name: str
 
     def declines(self, case: Case) -> str | None:
-        """Why this engine cannot serve, in a few words; None if it can."""
+        """Why this engine cannot serve, in a few words; None if it can.
+
+        Args:
+            case: what is to be computed.
+        """
         raise NotImplementedError
 
     def is_final(self, case: Case) -> bool:
         """Whether what it leaves unsolved stays so on a GPU: no solver is asked after it, which
         would have to wait for the device. Rows whose slope is not positive come back as NaN then.
+
+        Args:
+            case: what is to be computed.
         """
         return False
 
@@ -79,19 +93,43 @@ class Engine:
         atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
-        """z such that slope * z solves the equation of slope * y, to atol (of slope * z), or to
-        the fraction `resolution` of its row's range, if that is less. Rows that are not finite
-        come back as NaN (residual inf), rows of strength 0 as they were."""
+        """z such that slope * z solves the equation of slope * y. Rows that are not finite come
+        back as NaN (residual inf), rows of strength 0 as they were.
+
+        Args:
+            case: what is to be computed.
+            y: the input, (rows, units).
+            strength: lam * slope of each row.
+            slope: of each row.
+            weight: what the coupling's `weight` returned.
+            atol: the error allowed in slope * z, of each row.
+            resolution: the same as a fraction of a row's range; the smaller one counts.
+        """
         raise NotImplementedError
 
     def adjoint(
         self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
     ) -> AdjointSolutions:
-        """v with J(z) v = g, J v = v + strength (P_1(z, v) - v P_1(z, 1))."""
+        """v with J(z) v = g, J v = v + strength (P_1(z, v) - v P_1(z, 1)).
+
+        Args:
+            case: what is to be computed.
+            z: the solution, (rows, units).
+            g: the gradient that arrives at it.
+            strength: lam * slope of each row.
+            weight: what the coupling's `weight` returned.
+        """
         raise NotImplementedError
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
-        """P_n(z, a), n = case.order."""
+        """P_n(z, a)_i = sum_k w_ik a_k sigma_n(z_k - z_i), n = case.order.
+
+        Args:
+            case: what is to be computed.
+            z: (rows, units).
+            a: of the same shape, or None for ones.
+            weight: what the coupling's `weight` returned.
+        """
         raise NotImplementedError
 
 

@@ -210,7 +210,11 @@ class ImplicitLayer(nn.Module):
         return self._monitor.last_solve
 
     def add_implicit_bias(self, y: Tensor) -> Tensor:
-        """F: y -> z."""
+        """F: y -> z.
+
+        Args:
+            y: what the layer before the bias computes.
+        """
         if self._options_of != self._monitor.number:
             self._write_options()  # torch copies parametrized layers without __setstate__
         lam, slope = self.effective_lam, self.effective_slope

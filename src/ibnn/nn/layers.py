@@ -214,6 +214,40 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
         max_steps: int | None = None,
         on_failure: str = "warn",
     ) -> None:
+        """The arguments of every convolution.
+
+        Args:
+            in_channels: channels of the input; up to `dtype` everything is as in torch's layer.
+            out_channels: channels of the output.
+            kernel_size: a number, or one per dim.
+            stride: a number, or one per dim.
+            padding: a number, one per dim, "same" or "valid".
+            dilation: a number, or one per dim.
+            groups: how many groups of channels are convolved each on its own.
+            bias: whether each output channel has one.
+            padding_mode: "zeros", "reflect", "replicate" or "circular".
+            device: of all parameters.
+            dtype: of all parameters.
+            lam: strength of the coupling, where it starts if it is learnt; a number, or with a
+                coupling within channels one per channel.
+            slope: steepness p of sigma, likewise.
+            coupling: who listens to whom: "space" (default: each channel's map on its own),
+                "channels" (across channels at one position), "layer" (all units), or an object.
+            sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an
+                `ibnn.Sigma`.
+            learn_lam: whether lam is a parameter.
+            learn_slope: whether slope is a parameter.
+            bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
+            solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or
+                a solver object.
+            adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+            engine: "native", "portable", ...: demands one; default: the fastest that serves.
+            atol: absolute error allowed in z.
+            rtol: error allowed in z relative to |y|.
+            max_steps: steps of the solver at most.
+            on_failure: rows that did not converge "raise", "warn" (once per layer) or are
+                "ignore"d.
+        """
         super().__init__(  # of nn.Conv1d, 2d or 3d
             in_channels,
             out_channels,
@@ -258,7 +292,7 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
 
 
 class Conv1d(_Conv, nn.Conv1d):
-    """`torch.nn.Conv1d` followed by the implicit bias; the keywords are those of `Conv2d`."""
+    """`torch.nn.Conv1d` followed by the implicit bias."""
 
     spatial_dims = 1
 
@@ -270,42 +304,12 @@ class Conv2d(_Conv, nn.Conv2d):
         >>> layer = Conv2d(3, 8, kernel_size=5, padding="same", lam=0.05)
         >>> layer(torch.rand(2, 3, 16, 16)).shape
         torch.Size([2, 8, 16, 16])
-
-    Args:
-        in_channels: as in `torch.nn.Conv2d`.
-        out_channels: as in `torch.nn.Conv2d`.
-        kernel_size: as in `torch.nn.Conv2d`.
-        stride: as in `torch.nn.Conv2d`.
-        padding: as in `torch.nn.Conv2d`.
-        dilation: as in `torch.nn.Conv2d`.
-        groups: as in `torch.nn.Conv2d`.
-        bias: as in `torch.nn.Conv2d`.
-        padding_mode: as in `torch.nn.Conv2d`.
-        device: as in `torch.nn.Conv2d`.
-        dtype: as in `torch.nn.Conv2d`.
-        lam: strength of the coupling, where it starts if it is learnt; a number, or with a
-            coupling within channels one per channel.
-        slope: steepness p of sigma, likewise.
-        coupling: who listens to whom: "space" (default: each channel's map on its own),
-            "channels" (across channels at one position), "layer" (all units), or an object.
-        sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
-        learn_lam: whether lam is a parameter.
-        learn_slope: whether slope is a parameter.
-        bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
-        solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
-            solver object.
-        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
-        engine: "native", "portable", ...: demands one; default: the fastest that serves.
-        atol: absolute error allowed in z.
-        rtol: error allowed in z relative to |y|.
-        max_steps: steps of the solver at most.
-        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
     """
 
     spatial_dims = 2
 
 
 class Conv3d(_Conv, nn.Conv3d):
-    """`torch.nn.Conv3d` followed by the implicit bias; the keywords are those of `Conv2d`."""
+    """`torch.nn.Conv3d` followed by the implicit bias."""
 
     spatial_dims = 3

@@ -46,6 +46,41 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
         max_steps: int | None = None,
         on_failure: str = "warn",
     ) -> None:
+        """The arguments of every transposed convolution.
+
+        Args:
+            in_channels: channels of the input; up to `dtype` everything is as in torch's layer.
+            out_channels: channels of the output.
+            kernel_size: a number, or one per dim.
+            stride: a number, or one per dim.
+            padding: a number, or one per dim.
+            output_padding: a number, or one per dim.
+            groups: how many groups of channels are convolved each on its own.
+            bias: whether each output channel has one.
+            dilation: a number, or one per dim.
+            padding_mode: "zeros", the only one torch has here.
+            device: of all parameters.
+            dtype: of all parameters.
+            lam: strength of the coupling, where it starts if it is learnt; a number, or with a
+                coupling within channels one per channel.
+            slope: steepness p of sigma, likewise.
+            coupling: who listens to whom: "space" (default: each channel's map on its own),
+                "channels" (across channels at one position), "layer" (all units), or an object.
+            sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an
+                `ibnn.Sigma`.
+            learn_lam: whether lam is a parameter.
+            learn_slope: whether slope is a parameter.
+            bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
+            solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or
+                a solver object.
+            adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+            engine: "native", "portable", ...: demands one; default: the fastest that serves.
+            atol: absolute error allowed in z.
+            rtol: error allowed in z relative to |y|.
+            max_steps: steps of the solver at most.
+            on_failure: rows that did not converge "raise", "warn" (once per layer) or are
+                "ignore"d.
+        """
         parent: Any = super().__init__  # of nn.ConvTranspose1d, 2d or 3d
         parent(
             in_channels,
@@ -92,7 +127,7 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
-    """`torch.nn.ConvTranspose1d` followed by the implicit bias; keywords as `ConvTranspose2d`."""
+    """`torch.nn.ConvTranspose1d` followed by the implicit bias."""
 
     spatial_dims = 1
 
@@ -104,15 +139,12 @@ class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
         >>> layer = ConvTranspose2d(8, 3, kernel_size=2, stride=2, lam=-0.1)
         >>> layer(torch.rand(2, 8, 5, 5), output_size=(11, 11)).shape
         torch.Size([2, 3, 11, 11])
-
-    Up to `dtype` the arguments are those of `torch.nn.ConvTranspose2d`, from `lam` on those of
-    `ibnn.Conv2d`.
     """
 
     spatial_dims = 2
 
 
 class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
-    """`torch.nn.ConvTranspose3d` followed by the implicit bias; keywords as `ConvTranspose2d`."""
+    """`torch.nn.ConvTranspose3d` followed by the implicit bias."""
 
     spatial_dims = 3

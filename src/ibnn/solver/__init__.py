@@ -35,11 +35,16 @@ _KINDS: dict[str, type[Solver]] = {name: type(REGISTRY.lookup(name)) for name in
 
 
 def register(solver: Solver) -> Solver:
-    """Makes a solver of your own known by its name, as the built-in ones are."""
+    """Makes a solver of your own known by its name, as the built-in ones are.
+
+    Args:
+        solver: an instance; its `name` is what users write.
+    """
     return REGISTRY.register(solver)
 
 
 def names() -> list[str]:
+    """Every name that `solver=` takes."""
     return REGISTRY.names()
 
 

@@ -16,6 +16,10 @@ class Anderson(Iteration):
 
     The least-squares problem is solved through its normal equations with a small ridge: at most
     `memory` x `memory`, whatever the size of the row.
+
+    Args:
+        memory: how many iterates are mixed.
+        ridge: added to the diagonal of the normal equations, relative to their largest entry.
     """
 
     name: ClassVar[str] = "anderson"

@@ -49,6 +49,13 @@ class Solver:
     approximate: ClassVar[bool] = False
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
+        """The best z of every row, and how good it is.
+
+        Args:
+            system: the equations, in units where sigma has slope 1.
+            start: where to begin, (rows, units).
+            max_steps: steps at most.
+        """
         raise NotImplementedError
 
     @property
@@ -61,13 +68,27 @@ class Iteration(Solver):
     """A solver that improves z step by step."""
 
     def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
+        """What is carried from step to step, by name: tensors with one entry per row.
+
+        Args:
+            system: the equations.
+            z: where the iteration begins.
+            residual: of the equations at z.
+        """
         return {}
 
     def step(
         self, system: System, z: Tensor, residual: Tensor, state: State
     ) -> tuple[Tensor, Tensor | None, State]:
         """The next z, its residual if it is known already, and the state. A row that cannot be
-        improved comes back unchanged."""
+        improved comes back unchanged.
+
+        Args:
+            system: the equations of the rows that are not solved yet.
+            z: the latest iterate.
+            residual: of the equations at z.
+            state: what `begin` or the step before returned, of the same rows.
+        """
         raise NotImplementedError
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:

@@ -15,6 +15,9 @@ class Broyden(Iteration):
     """d = -H r with H = I + sum_m u_m v_m^T, the "good" update; the oldest pair goes first.
 
     Each row restarts from H = I when its step is not finite or its residual grows tenfold.
+
+    Args:
+        memory: how many pairs u, v are kept.
     """
 
     name: ClassVar[str] = "broyden"

@@ -15,9 +15,11 @@ from ibnn.solver.newton import descend
 class Gradient(Iteration):
     """z^(n+1) = z^(n) + tau (y - z^(n) - lam B(z^(n))).
 
-    `step="fixed"` takes `tau`, or the largest one proven to descend, 1 / (1 + max(0, -lam) slope
-    mu). `"armijo"` halves tau from 1 until the energy has fallen; `"wolfe"` also grows it until the
-    slope along the step has flattened.
+    Args:
+        step_rule: "fixed" takes `tau` in every step; "armijo" halves it until the energy has
+            fallen; "wolfe" also grows it until the slope along the step has flattened.
+        tau: the step, or where its search begins (default: 1 / (1 + max(0, -lam) slope mu), the
+            largest one proven to descend, if fixed; 1 if searched).
     """
 
     name: ClassVar[str] = "gradient"

@@ -17,8 +17,15 @@ class Newton(Iteration):
 
     Below the threshold the energy is strictly convex, so this finds the one solution from
     anywhere; above it, it finds one of them. Where the system can be reduced to fewer unknowns
-    (uniform coupling) the reduced form is solved instead. After `budget` sums over pairs (each a
-    residual, an energy or a product with J) it stops where it is.
+    (uniform coupling) the reduced form is solved instead.
+
+    Args:
+        linear_rtol: conjugate gradients stop at this fraction of the residual.
+        linear_steps: their steps at most.
+        halvings: of t at most.
+        budget: sums over pairs (each a residual, an energy or a product with J) after which the
+            solver stops where it is.
+        reduce: whether an engine may solve the reduced form in its place.
     """
 
     name: ClassVar[str] = "newton"
