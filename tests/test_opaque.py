@@ -57,8 +57,8 @@ def test_products_are_made_after_their_transform_has_ended():
     layer = ibnn.Linear(4, 6, lam=-0.1).double()
     x, v = torch.randn(2, 3, 4, dtype=torch.float64)
     with torch.no_grad():
-        outputs, back = torch.func.vjp(layer, x)
-        _, again = torch.func.vjp(lambda u: back(u)[0], torch.zeros_like(outputs))
+        outputs, back = torch.func.vjp(layer, x)[:2]
+        again = torch.func.vjp(lambda u: back(u)[0], torch.zeros_like(outputs))[1]
         (product,) = again(v)
     step = 1e-6  # central differences: 1e-12 of third order, 1e-10 of rounding over the step
     difference = (layer(x + step * v) - layer(x - step * v)) / (2 * step)

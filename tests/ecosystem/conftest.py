@@ -62,6 +62,6 @@ def timm() -> Any:
         for name in [n for n in sys.modules if n.split(".")[0] == "torchvision"]:
             del sys.modules[name]
         sys.meta_path.insert(0, _StandIn())
-    import timm
+    import timm  # pyright: ignore[reportMissingImports]
 
     return timm

@@ -11,8 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-
-_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+from torch._C._functorch import is_functorch_wrapped_tensor as _wrapped
 
 # one for each op, so that one can be replaced
 _LIBRARIES: dict[str, torch.library.Library] = {}

@@ -29,7 +29,7 @@ class Network:
 
 def _timm(name: str, input: tuple[int, ...], required: float, aim: float) -> Network:
     def build(kind: str) -> nn.Module:
-        import timm
+        import timm  # pyright: ignore[reportMissingImports]
 
         network = timm.create_model(name, num_classes=10)
         for module in network.modules():
