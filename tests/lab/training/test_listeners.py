@@ -1,8 +1,11 @@
 """Who is told of a run, and when; by name from the command line; TensorBoard as one of them."""
 
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -134,3 +137,19 @@ def test_without_tensorboard_one_line_says_what_to_install(monkeypatch):
     with pytest.raises(ListenerError, match=r"pip install 'ibnn\[tensorboard\]'") as caught:
         make_listeners(["tensorboard"])
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("tracker", ["wandb", "trackio", "mlflow"])
+def test_the_trackers_of_the_page_hear_every_epoch_and_the_end(tracker, tmp_path, monkeypatch):
+    page = Path(__file__).parents[3] / "docs" / "tracking.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    (code,) = [block for block in blocks if f"import {tracker}\n" in block]
+    stand_in = MagicMock()
+    monkeypatch.setitem(sys.modules, tracker, stand_in)
+    exec(compile(code, f"{page.name}, {tracker}", "exec"), {})
+    train(PLANE, tmp_path, listeners=make_listeners([tracker]))
+    calls = [name for name, _, _ in stand_in.mock_calls]
+    logged = [name for name in calls if name.endswith((".log", ".log_metric"))]
+    per_epoch = 2 if tracker == "mlflow" else 1
+    assert len(logged) == per_epoch * 4  # the warm-up and three epochs
+    assert calls[-1].endswith((".finish", ".set_terminated"))
