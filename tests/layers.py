@@ -1,4 +1,4 @@
-"""Imports go one way: the neuron never imports the laboratory, the laboratory from its leaves up.
+"""Imports go one way, from the leaves up: first the neuron's packages, then the laboratory's.
 
 `python tests/layers.py [src/ibnn]` (part of `make lint`) lists every import that does not, also
 those inside functions and under TYPE_CHECKING.
@@ -14,6 +14,10 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
 
 # From the leaves up: a package imports itself and what stands before it.
+NEURON = (
+    *("_registry", "sigma", "coupling", "theory", "solver", "engine", "_core", "functional", "nn"),
+    *("modules", "conversion", "export"),
+)
 LABORATORY = (
     *("files", "plugins", "progress", "experiment_table", "results", "stats", "plotting"),
     *("data", "models"),
@@ -21,7 +25,7 @@ LABORATORY = (
     "playground",
     "cli",
 )
-STARTS_THE_COMMAND = "__main__.py"
+ABOVE_ALL = (("__init__",), ("__main__",), ("lab", "__init__"))  # public names, the command
 
 
 def wrong_imports(source: Path = SOURCE) -> list[str]:
@@ -30,7 +34,7 @@ def wrong_imports(source: Path = SOURCE) -> list[str]:
     for file in sorted(source.rglob("*.py")):
         place = file.relative_to(source)
         own = place.with_suffix("").parts
-        if own == ("lab", "__init__") or str(place) == STARTS_THE_COMMAND:
+        if own in ABOVE_ALL:
             continue
         for line, name in _imported(ast.parse(file.read_text(encoding="utf-8")), own):
             reason = _wrong(own, name)
@@ -40,18 +44,18 @@ def wrong_imports(source: Path = SOURCE) -> list[str]:
 
 
 def _wrong(own: tuple[str, ...], name: tuple[str, ...]) -> str | None:
-    if name[0] != "lab":
-        private = own[0] == "lab" and name[0].startswith("_")
-        return "the laboratory uses public names" if private else None
-    if own[0] != "lab":
+    if own[0] == "lab" and name[0] != "lab":
+        return "the laboratory uses public names" if name[0].startswith("_") else None
+    if own[0] != "lab" and name[0] == "lab":
         return "the neuron never imports the laboratory"
-    if len(name) == 1:  # `import ibnn.lab`, which holds nothing
+    layers, depth = (LABORATORY, 1) if own[0] == "lab" else (NEURON, 0)
+    if len(name) == depth:  # `import ibnn.lab`, which holds nothing
         return None
-    for package in (own[1], name[1]):
-        if package not in LABORATORY:
+    for package in (own[depth], name[depth]):
+        if package not in layers:
             return f"{package} has no place among the layers of {Path(__file__).name}"
-    if LABORATORY.index(name[1]) > LABORATORY.index(own[1]):
-        return f"{name[1]} stands above {own[1]}"
+    if layers.index(name[depth]) > layers.index(own[depth]):
+        return f"{name[depth]} stands above {own[depth]}"
     return None
 
 

@@ -19,7 +19,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from ibnn._core.registry import Registry
+from ibnn._registry import Registry
 
 
 class Sigma:

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core.options import SolveOptions
-from ibnn._core.system import GRADIENT_ERROR, LinearSolve, PairSum, System
 from ibnn.solver.base import Found
 from ibnn.solver.linear import conjugate_gradients
+from ibnn.solver.system import GRADIENT_ERROR, LinearSolve, PairSum, System
 
 # accuracy of z where none is asked for: a few roundings above the best the dtype can do
 _ACCURACY = {torch.float32: 2e-6, torch.float64: 1e-12}

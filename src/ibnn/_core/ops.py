@@ -18,7 +18,7 @@ from ibnn._core.on_sums import adjoint_on_sums, solve_on_sums, tolerances
 from ibnn._core.on_sums import pair_sum as sum_by_engine
 from ibnn._core.opaque import opaque
 from ibnn._core.options import read
-from ibnn._core.system import GRADIENT_ERROR, RESOLUTION
+from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from math import prod
 import torch
 from torch import Tensor
 
-from ibnn._core.registry import Registry
+from ibnn._registry import Registry
 from ibnn.sigma import Sigma
 
 

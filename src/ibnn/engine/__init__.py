@@ -9,7 +9,7 @@ IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 import os
 from functools import lru_cache
 
-from ibnn._core.registry import Registry
+from ibnn._registry import Registry
 from ibnn.engine.base import (
     AdjointSolutions,
     Case,

@@ -3,7 +3,7 @@
 import dataclasses
 import json
 
-from ibnn._core.registry import Registry
+from ibnn._registry import Registry
 from ibnn.solver.anderson import Anderson
 from ibnn.solver.base import Found, Iteration, Solver
 from ibnn.solver.broyden import Broyden

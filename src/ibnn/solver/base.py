@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ibnn._core.system import System
+from ibnn.solver.system import System
 
 # What an iteration carries from step to step: tensors with one entry per row.
 State = dict[str, Tensor]

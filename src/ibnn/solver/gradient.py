@@ -6,9 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ibnn._core.system import System
 from ibnn.solver.base import Iteration, State
 from ibnn.solver.newton import descend
+from ibnn.solver.system import System
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from ibnn._core.system import PairSum, System
 from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
+from ibnn.solver.system import PairSum, System
 
 
 @dataclass(frozen=True)

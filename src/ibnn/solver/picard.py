@@ -5,8 +5,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from ibnn._core.system import System
 from ibnn.solver.base import Iteration, State
+from ibnn.solver.system import System
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ibnn._core.system import RESOLUTION
+from ibnn.solver.system import RESOLUTION
 from tests import bank, oracle
 
 # the accuracy of z that the library asks for in float32

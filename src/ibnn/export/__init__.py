@@ -1,6 +1,6 @@
 """A copy of a network whose solves are a fixed number of plain torch ops, for ONNX and TorchScript.
 
-The steps themselves, and what they cost, are in `ibnn._core.plain`.
+The steps themselves, and what they cost, are in `ibnn.export.plain`.
 """
 
 import copy
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ibnn._core.plain import PlainBias
 from ibnn.conversion.convert import standard
 from ibnn.conversion.layer_class import change_class
+from ibnn.export.plain import PlainBias
 from ibnn.nn.layer import ImplicitLayer
 
 Model = TypeVar("Model", bound=nn.Module)
