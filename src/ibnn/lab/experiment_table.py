@@ -7,6 +7,11 @@ OWN: dict[str, tuple[str, str]] = {
     "data-fraction": ("accuracy.data_fraction:DataFraction", "accuracy from less training data"),
     "expressivity": ("accuracy.expressivity:Expressivity", "accuracy against parameters"),
     "pgd": ("robustness.pgd:PgdCurves", "robust accuracy under PGD, white box and transfer"),
+    "attack-suite": ("robustness.suite:AttackSuite", "every attack on five kinds of networks"),
+    "adversarial-training": (
+        "robustness.adversarial_training:AdversarialTraining",
+        "the same on networks trained to resist",
+    ),
     "pixle": ("robustness.pixle:PixleBars", "robust accuracy under Pixle, a black-box attack"),
     "memorization": ("accuracy.memorization:Memorization", "accuracy against wrong labels"),
     "overfitting": ("overfitting.experiment:Overfitting", "wrong labels learnt by heart"),

@@ -17,6 +17,7 @@ from ibnn.lab.attacks.evaluation import Evaluation
 from ibnn.lab.attacks.fab import FAB
 from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.attacks.hopskipjump import HopSkipJump
+from ibnn.lab.attacks.intermediate import IntermediateStates
 from ibnn.lab.attacks.noise import Noise, RandomSearch
 from ibnn.lab.attacks.pgd import PGD, fgsm
 from ibnn.lab.attacks.pixle import Pixle
@@ -34,6 +35,7 @@ __all__ = [
     "Certificate",
     "Evaluation",
     "HopSkipJump",
+    "IntermediateStates",
     "Noise",
     "Norm",
     "Pixle",

@@ -46,6 +46,11 @@ class Attack(ABC):
 
     kind: ClassVar[str] = ""
     uses_gradients: ClassVar[bool] = False
+    needs_implicit: ClassVar[bool] = False
+
+    def applies(self, implicit: bool) -> bool:
+        """Whether it says anything about a model with, or without, implicit layers."""
+        return implicit or not self.needs_implicit
 
     @property
     def name(self) -> str:

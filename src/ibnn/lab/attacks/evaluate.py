@@ -16,7 +16,6 @@ from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.attacks.lipschitz import UnknownLayerError
 from ibnn.lab.attacks.settings import need_ball, need_eps
 from ibnn.lab.attacks.suites import suite
-from ibnn.lab.attacks.transfer import Transfer
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.stats.proportion import wilson
 from ibnn.lab.training.ball import Norm
@@ -75,8 +74,7 @@ def evaluate(
     began = time.perf_counter()
     chosen = suite(attacks, eps, norm, quick) if isinstance(attacks, str) else list(attacks)
     lam = [float(layer.effective_lam.detach().double().mean()) for layer in implicit_layers(model)]
-    if not lam:  # the twin of a standard network is that network
-        chosen = [a for a in chosen if not (isinstance(a, Transfer) and a.surrogate is None)]
+    chosen = [attack for attack in chosen if attack.applies(bool(lam))]
     work = _work(model, x, chosen, checks)
     total = sum(work)
 

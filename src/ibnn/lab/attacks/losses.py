@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 LossName = Literal["ce", "margin", "dlr"]
 Loss = Callable[[Tensor, Tensor], Tensor]
+# model, images, labels, loss -> logits, loss and the direction to go, per image
+Climb = Callable[[nn.Module, Tensor, Tensor, Loss], tuple[Tensor, Tensor, Tensor]]
 
 _TINY = 1e-12
 

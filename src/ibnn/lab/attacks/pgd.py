@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
-from ibnn.lab.attacks.losses import LOSSES, LossName, climb
+from ibnn.lab.attacks.losses import LOSSES, Climb, LossName, climb
 from ibnn.lab.attacks.settings import need_one_of, need_settings
 from ibnn.lab.training.ball import project, random_point, steepest
 
@@ -78,7 +78,14 @@ class PGD(Attack):
         return best.result(self.norm)
 
     def _run(
-        self, model: nn.Module, x: Tensor, y: Tensor, start: Tensor, rows: Tensor, best: Best
+        self,
+        model: nn.Module,
+        x: Tensor,
+        y: Tensor,
+        start: Tensor,
+        rows: Tensor,
+        best: Best,
+        climb: Climb = climb,
     ) -> None:
         loss = LOSSES[self.loss]
         x, y, images = x[rows], y[rows], start[rows]

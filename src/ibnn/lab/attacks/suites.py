@@ -6,6 +6,7 @@ from ibnn.lab.attacks.apgd import APGD
 from ibnn.lab.attacks.attack import Attack
 from ibnn.lab.attacks.fab import FAB
 from ibnn.lab.attacks.hopskipjump import HopSkipJump
+from ibnn.lab.attacks.intermediate import IntermediateStates
 from ibnn.lab.attacks.noise import Noise, RandomSearch
 from ibnn.lab.attacks.pgd import PGD, fgsm
 from ibnn.lab.attacks.pixle import Pixle
@@ -30,6 +31,9 @@ _MAKERS: dict[str, Maker] = {
     "apgd-t": lambda eps, norm, quick: APGD(
         eps, 10 if quick else 100, "dlr-targeted", targets=2 if quick else 9, norm=norm
     ),
+    "intermediate": lambda eps, norm, quick: IntermediateStates(
+        eps, restarts=1, states=(1, 4) if quick else (1, 2, 4, 8), norm=norm
+    ),
     "fab": lambda eps, norm, quick: FAB(5 if quick else 20, norm=norm),
     "square": lambda eps, norm, quick: Square(eps, 100 if quick else 1000, norm=norm),
     "hopskipjump": lambda eps, norm, quick: HopSkipJump(
@@ -39,8 +43,9 @@ _MAKERS: dict[str, Maker] = {
     "transfer": lambda eps, norm, quick: Transfer(PGD(eps, norm=norm)),
 }
 
-# Controls, one step, white box with three losses, smallest distance, black box, answers only, and
-# the paper's own. Pixle has another budget (pixels, not a radius): it is asked for by name.
+# Controls, one step, white box with three losses, through unfinished solves, smallest distance,
+# black box, answers only, and the paper's own. Pixle has another budget (pixels, not a radius):
+# it is asked for by name.
 STANDARD = (
     "noise",
     "random-search",
@@ -49,6 +54,7 @@ STANDARD = (
     "pgd-margin",
     "apgd-ce",
     "apgd-t",
+    "intermediate",
     "fab",
     "square",
     "hopskipjump",

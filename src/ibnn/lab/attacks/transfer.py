@@ -38,6 +38,10 @@ class Transfer(Attack):
         object.__setattr__(self, "norm", self.attack.norm)
         object.__setattr__(self, "eps", self.attack.eps)
 
+    def applies(self, implicit: bool) -> bool:
+        # the twin of a standard network is that network
+        return implicit or self.surrogate is not None
+
     @property
     def name(self) -> str:
         return f"transfer({self.attack.name})"

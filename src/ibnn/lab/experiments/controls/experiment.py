@@ -30,6 +30,7 @@ class Controls(ImageExperiment):
     takes_lam = False
     attacks: ClassVar[bool] = True  # whether networks are attacked, or only trained
     arm_names: ClassVar[tuple[str, ...]] = tuple(ARMS)
+    record: ClassVar[type[Record]] = Record  # what is kept of a run
 
     def preset(self, settings: Settings) -> Preset:
         chosen = super().preset(settings)
@@ -66,7 +67,7 @@ class Controls(ImageExperiment):
         found = {run.config.identity(): run for run in runs}
         results = {name: run.result for name, run in found.items()}
         return Records(
-            Record.of(arm.name, found[config.identity()])
+            self.record.of(arm.name, found[config.identity()])
             for arm, config in self.compared(settings, results)
             if config.identity() in found
         )

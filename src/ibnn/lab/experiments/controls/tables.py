@@ -9,6 +9,7 @@ from ibnn.lab.experiments.controls.claims import family, kept, matched, saved
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.results import Table
 from ibnn.lab.stats import Paired, paired, percent, spread
+from ibnn.lab.stats.families import Judged
 
 
 def accuracy_table(records: Records) -> Table:
@@ -28,7 +29,7 @@ def accuracy_table(records: Records) -> Table:
                 "Last epoch": percent(median(records.last(arm).values())),
                 "Minus standard": _short(over),
                 "Of the gain": "" if fraction is None else f"{100 * fraction:.0f} %",
-                "Implicit minus arm, best epoch": judged[arm].text() if arm in judged else "",
+                "Implicit minus arm, best epoch": _text(judged.get(arm)),
                 "Implicit is": judged[arm].decision if arm in judged else "",
             }
         )
@@ -58,9 +59,11 @@ def speed_table(records: Records) -> Table:
     return Table.of(title, rows)
 
 
-def robust_table(records: Records, eps: Sequence[float]) -> Table:
-    """White-box accuracy at every eps, and the mean that decides."""
-    judged = family(records.robust, NEGATIVE, arms.AGAINST_NEGATIVE)
+def robust_table(
+    records: Records, eps: Sequence[float], against: Sequence[str] = arms.AGAINST_NEGATIVE
+) -> Table:
+    """White-box accuracy at every eps, and the mean that decides; lam = -0.2 minus `against`."""
+    judged = family(records.robust, NEGATIVE, against)
     rows = []
     for arm in _ordered(records):
         curve = records.attacked(arm)
@@ -74,11 +77,15 @@ def robust_table(records: Records, eps: Sequence[float]) -> Table:
                 **{f"eps {size:.3g}": percent(value) for size, value in at_eps},
                 "Mean": percent(median(records.robust(arm).values())),
                 "Minus standard": _short(over),
-                f"({NEGATIVE}) minus arm": judged[arm].text() if arm in judged else "",
+                **({f"({NEGATIVE}) minus arm": _text(judged.get(arm))} if against else {}),
             }
         )
     title = "White-box PGD accuracy, medians; differences of the mean over eps above 0"
     return Table.of(title, rows)
+
+
+def _text(judged: Judged | None) -> str:
+    return judged.text() if judged else ""
 
 
 def _ordered(records: Records) -> list[str]:

@@ -1,0 +1,104 @@
+"""What the suite says about each arm, by the rules of the plan."""
+
+from collections.abc import Callable, Mapping
+
+from ibnn.lab.experiments.controls.arms import AGAINST_NEGATIVE, IMPLICIT, NEGATIVE, STANDARD
+from ibnn.lab.experiments.controls.claims import contraction_needed, family
+from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.readings import NOT_YET
+from ibnn.lab.experiments.robustness.suite_record import EXACT, left
+from ibnn.lab.results import FEWEST_PAIRS, Answer, Claim
+from ibnn.lab.stats import Paired, difference, paired
+from ibnn.lab.stats.families import EQUIVALENT, Judged, judge
+
+Reading = Callable[[str], Mapping[int, float]]
+
+
+def worst(records: Records) -> Reading:
+    """Accuracy under all attacks, by seed."""
+    return lambda arm: left(records, arm)
+
+
+def suite_claims(records: Records) -> list[Claim]:
+    """Learnt lam, lam = -0.2 and its stand-ins in the worst case; and the unfinished solves."""
+    learnt = family(worst(records), IMPLICIT, [STANDARD])[STANDARD]
+    found = family(worst(records), NEGATIVE, AGAINST_NEGATIVE)
+    reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})
+    curves = paired(records.robust(NEGATIVE), records.robust(STANDARD))
+    return [
+        _against_standard("The learnt implicit bias", "implicit", learnt),
+        Claim(
+            "lam = -0.2 is more robust than the standard neuron, under the whole suite.",
+            f"Worst case over the attacks, minus standard: {found[STANDARD].text()}. "
+            f"PGD, mean over eps: {difference(curves)}.",
+            found[STANDARD].answer,
+        ),
+        Claim(
+            "The robustness of lam < 0 needs the implicit solve, under the whole suite.",
+            why + "".join(f" Minus {n}: {j.text()}." for n, j in found.items() if n != STANDARD),
+            reply,
+        ),
+        *(unfinished(records, arm) for arm in (IMPLICIT, NEGATIVE)),
+    ]
+
+
+def trained_claims(records: Records) -> list[Claim]:
+    """Of adversarially trained networks: both lam against standard, in three measures."""
+    claims = []
+    for measure, read in (
+        ("PGD accuracy, mean over eps", records.robust),
+        ("Worst case over the attacks", worst(records)),
+        ("Accuracy after the last epoch", records.last),
+    ):
+        found = judge({a: paired(read(a), read(STANDARD)) for a in (IMPLICIT, NEGATIVE)})
+        claims += [
+            Claim(
+                f"Trained to resist, {arm} is better than standard. {measure}.",
+                f"Minus standard: {judged.text()}.",
+                judged.answer,
+            )
+            for arm, judged in found.items()
+        ]
+    return [*claims, *(unfinished(records, arm) for arm in (IMPLICIT, NEGATIVE))]
+
+
+def unfinished(records: Records, arm: str) -> Claim:
+    """Whether intermediate states break images that no other attack of the suite breaks."""
+    lost = paired(left(records, arm, EXACT), left(records, arm))
+    return Claim(
+        f"{arm}: intermediate states of the solve break what exact gradients do not.",
+        f"Broken by them alone: {difference(lost)}.",
+        beyond(lost),
+    )
+
+
+def beyond(found: Paired | None) -> Answer:
+    """More than 0.3 points, or less, by the 95 % interval; the difference is never below 0.
+
+    >>> beyond(Paired(0.001, -0.0005, 0.0025, 5)), beyond(Paired(0.02, 0.01, 0.03, 5))
+    ('no', 'yes')
+    """
+    if found is None or found.count < FEWEST_PAIRS:
+        return "not decided"
+    if found.high < EQUIVALENT:
+        return "no"
+    return "yes" if found.low > EQUIVALENT else "not decided"
+
+
+def headline(records: Records) -> str:
+    """Both lam against standard, in the worst case."""
+    parts = []
+    for arm in (IMPLICIT, NEGATIVE):
+        judged = judge({STANDARD: paired(left(records, arm), left(records, STANDARD))})[STANDARD]
+        if judged.difference is None:
+            return NOT_YET
+        parts.append(f"{arm} {judged.text()}")
+    return f"Accuracy under every attack of the suite, minus standard: {'; '.join(parts)}."
+
+
+def _against_standard(who: str, arm: str, judged: Judged) -> Claim:
+    return Claim(
+        f"{who} is more robust than the standard neuron, under the whole suite.",
+        f"Worst case over the attacks, {arm} minus standard: {judged.text()}.",
+        judged.answer,
+    )
