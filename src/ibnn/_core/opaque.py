@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._C._functorch import is_functorch_wrapped_tensor as _wrapped
+from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
 
 # one for each op, so that one can be replaced
 _LIBRARIES: dict[str, torch.library.Library] = {}
@@ -41,18 +41,24 @@ def _direct(function: Callable[..., Any], op: Any) -> Any:
     def call(first: Tensor, *args: Any) -> Any:
         if (
             type(first) is Tensor
+            and not first.is_meta
             and not torch.compiler.is_compiling()
             and not torch._C._len_torch_dispatch_stack()
             and not torch._C._are_functorch_transforms_active()
             and not torch.is_grad_enabled()
-            # a product of torch.func.vjp that is called after its transform has ended
-            and not any(isinstance(t, Tensor) and _wrapped(t) for t in (first, *args))
+            and not any(isinstance(t, Tensor) and _is_wrapped(t) for t in (first, *args))
         ):
             return function(first, *args)
         return op(first, *args)
 
     call.op = op  # type: ignore[attr-defined]
     return call
+
+
+def _is_wrapped(t: Tensor) -> bool:
+    """Whether t is a batch that calls itself one: in a product of torch.func.vjp that is called
+    after its transform has ended, or in `torch.autograd.grad(..., is_grads_batched=True)`."""
+    return is_functorch_wrapped_tensor(t) or is_legacy_batchedtensor(t)
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:

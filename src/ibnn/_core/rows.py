@@ -17,6 +17,11 @@ class Rows:
             raise TypeError(f"y must be a tensor, got {type(y).__name__}")
         if not y.is_floating_point():
             raise TypeError(f"y must be a real floating-point tensor, got {y.dtype}")
+        if y.is_nested:
+            raise TypeError(
+                "y must not be a nested tensor: solve its values and nest them again, "
+                "torch.nested.nested_tensor_from_jagged(layer(y.values()), y.offsets())"
+            )
         unit_dims = []
         for dim in coupling.dims:
             if not -y.ndim <= dim < y.ndim:

@@ -32,7 +32,10 @@ def resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None) 
 
 
 def number_or_channels(name: str, value: Any, channels: int | None, dtype: torch.dtype) -> Tensor:
-    """A number, or one per channel, as a tensor on the CPU."""
+    """A number, or one per channel, as a tensor on the CPU. One number in a list is a tensor of one
+    dim, as sharded data parallelism (FSDP) needs every parameter to be."""
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be real and floating-point, got {dtype}")
     try:
         tensor = torch.as_tensor(value, dtype=dtype, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError):
@@ -41,7 +44,9 @@ def number_or_channels(name: str, value: Any, channels: int | None, dtype: torch
         ) from None
     if not bool(tensor.isfinite().all()):
         raise ValueError(f"{name} must be finite, got {value!r}")
-    if tensor.ndim == 0 or (tensor.ndim == 1 and channels in (None, len(tensor))):
+    if tensor.ndim == 0 or (
+        tensor.ndim == 1 and (channels is None or len(tensor) in (1, channels))
+    ):
         return tensor
     expected = "one number"
     if channels != 1:
@@ -54,6 +59,6 @@ def short(value: Tensor) -> str:
     value = value.detach()
     if value.is_meta:
         return "?"
-    if value.ndim == 0:
+    if value.numel() == 1:
         return f"{float(value):.4g}"
     return f"[{float(value.min()):.3g} .. {float(value.max()):.3g}]"

@@ -215,6 +215,8 @@ class ImplicitLayer(nn.Module):
         Args:
             y: what the layer before the bias computes.
         """
+        if y.is_complex():  # asked before lam, which `layer.to(torch.complex64)` makes complex too
+            raise TypeError(f"units must be real, they are compared; got {y.dtype}")
         if self._options_of != self._monitor.number:
             self._write_options()  # torch copies parametrized layers without __setstate__
         lam, slope = self.effective_lam, self.effective_slope
@@ -235,9 +237,15 @@ class ImplicitLayer(nn.Module):
                     getattr(self, name).copy_(value)
         return self
 
+    @property
+    def implicit_bias(self) -> Tensor:
+        """What was chosen, as checkpoints hold it (JSON in bytes). torch.distributed.checkpoint
+        asks the layer for every key of its state dict."""
+        return record.write(self)
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        destination[prefix + record.KEY] = record.write(self)
+        destination[prefix + record.KEY] = self.implicit_bias
 
     def _load_from_state_dict(
         self,
