@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
+from ibnn.lab.experiments.controls.experiment import ATTACKED
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import Size
@@ -27,6 +28,8 @@ class AdversarialTraining(AttackSuite):
     title = "Adversarially trained networks under every attack"
     datasets = ("fashion-mnist", "svhn-resplit", "svhn", "cifar10", "digits", "*")
     arm_names = (STANDARD, IMPLICIT, NEGATIVE)
+    images = 50  # robust networks cost the suite most: nothing stops early
+    curve_images = ATTACKED  # the primary measure
 
     def size(self, settings: Settings) -> Size:
         return CPU if settings.preset == "cpu" else super().size(settings)

@@ -5,7 +5,7 @@ The networks are those of `controls`; nothing is trained for an attack alone.
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
+from typing import Any, ClassVar
 
 from ibnn.lab import data
 from ibnn.lab.attacks import Evaluation, evaluate, suite
@@ -28,7 +28,7 @@ from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.networks import attacked_images
-from ibnn.lab.experiments.robustness.pgd import sizes
+from ibnn.lab.experiments.robustness.pgd import WHITE_BOX, pgd_curve, sizes
 from ibnn.lab.experiments.robustness.suite_record import (
     CLEAN,
     EXACT,
@@ -47,7 +47,6 @@ from ibnn.lab.training import RunConfig
 # AutoAttack's four with our settings, and what only implicit layers can be attacked with.
 NAMES = "apgd-ce,apgd-t,fab,square,intermediate"
 INTERMEDIATE = "intermediate-linf"
-IMAGES = 200  # of the test split: the suite spends thousands of passes on each
 QUICK_IMAGES = 20  # in preset smoke
 
 
@@ -58,6 +57,8 @@ class AttackSuite(Controls):
     title = "Robust accuracy: every attack"
     arm_names = (STANDARD, IMPLICIT, NEGATIVE, "shrink", DECAY)
     record = SuiteRecord
+    images: ClassVar[int] = 200  # the suite spends thousands of passes on each
+    curve_images: ClassVar[int] = 200  # `controls` has the curves of 1,000
 
     def preset(self, settings: Settings) -> Preset:
         return ImageExperiment.preset(self, settings)  # five pairs, not ten
@@ -72,14 +73,20 @@ class AttackSuite(Controls):
     def measure(self, run: Run) -> dict[str, Any]:
         """The curve of the controls, and what each attack of the suite leaves."""
         quick = run.config.epochs <= SMOKE.epochs
-        number, eps = QUICK_IMAGES if quick else IMAGES, self.eps(run.config)
-        x, y = (part[:number] for part in attacked_images(run))
+        number, eps = QUICK_IMAGES if quick else self.images, self.eps(run.config)
+        all_x, all_y = (part[: self.curve_images] for part in attacked_images(run))
+        x, y = all_x[:number], all_y[:number]
         found = evaluate(
             run.network(), x, y, eps=eps, attacks=suite(NAMES, eps, quick=quick),
             checks=False, seed=run.config.seed,
         )  # fmt: skip
-        values = {SUITE: accuracies(found), SUITE_EPS: eps, SUITE_IMAGES: len(x)}
-        return {**super().measure(run), **values}
+        return {
+            "images": len(all_x),
+            WHITE_BOX: pgd_curve(run, all_x, all_y),
+            SUITE: accuracies(found),
+            SUITE_EPS: eps,
+            SUITE_IMAGES: len(x),
+        }
 
     def headline(self, records: Records) -> str:
         return suite_claims.headline(records)
