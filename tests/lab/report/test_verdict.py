@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ibnn.lab.experiments.robustness.suite_record import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
 from ibnn.lab.report.verdict.page import TABLES, refresh
 from ibnn.lab.report.verdict.source import Sources
@@ -52,8 +53,29 @@ def test_what_was_not_run_is_said(tmp_path):
     assert {
         effect.cell(Sources(tmp_path).get(effect.experiment, "cifar10")) for effect in EFFECTS
     } == {"not run"}
-    page = "<!-- table: controls -->\n<!-- end -->"
-    assert "No run of the controls has finished." in refresh(page, tmp_path)
+    for name, what in (("controls", "the controls"), ("robustness", "the attack suite")):
+        page = f"<!-- table: {name} -->\n<!-- end -->"
+        assert f"No run of {what} has finished." in refresh(page, tmp_path)
+
+
+def test_the_suite_is_read_from_its_csv(tmp_path):
+    """Five pairs in which lam = -0.2 stands 20 points higher, and a learnt lam 10 lower."""
+    rows = []
+    for arm, worst in (("standard", 0.3), ("implicit", 0.2), ("implicit, lam = -0.2", 0.5)):
+        for seed in range(5):
+            value = worst + 0.001 * (seed * len(arm) % 5)
+            left = {CLEAN: 0.8, EXACT: value, WORST: value}
+            rows.append(SuiteRecord(arm, seed, 0.8, 0.8, (0.8,), (0.8, value), left=left).row())
+    folder = tmp_path / "attack-suite-svhn-resplit"
+    folder.mkdir()
+    with (folder / "attack-suite.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    table = refresh("<!-- table: robustness -->\n<!-- end -->", tmp_path)
+    answers = [line.split(" | ")[2] for line in table.splitlines() if "SVHN re-split" in line]
+    # shrink and weight decay are missing: nothing says what the robustness needs
+    assert answers == ["**no**", "**yes**", "**not decided**", "**no**", "**no**"]
 
 
 def test_an_unknown_table_is_an_error(tmp_path):

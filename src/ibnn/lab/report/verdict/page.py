@@ -11,6 +11,8 @@ from statistics import median
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
+from ibnn.lab.experiments.robustness import suite_claims
+from ibnn.lab.experiments.robustness.suite_record import SuiteRecord
 from ibnn.lab.report.verdict.effects import claim_rows
 from ibnn.lab.report.verdict.source import DATASETS, Sources
 from ibnn.lab.results import Claim
@@ -18,6 +20,8 @@ from ibnn.lab.stats import percent
 
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _NAMES = {"fashion-mnist": "Fashion-MNIST", "svhn-resplit": "SVHN re-split", "cifar10": "CIFAR-10"}
+
+_ANSWERS = ("where", "question", "answer", "numbers")
 
 
 def refresh(page: str, results: Path) -> str:
@@ -56,8 +60,7 @@ def controls_table(sources: Sources) -> str:
             records = Records(Record.from_row(row) for row in source.rows)
             where = f"{_NAMES[dataset]}, {experiment}"
             rows += [[where, *_cells(claim)] for claim in control_answers(experiment, records)]
-    columns = ["where", "question", "answer", "numbers"]
-    return markdown(columns, rows) if rows else "No run of the controls has finished."
+    return markdown(_ANSWERS, rows) if rows else "No run of the controls has finished."
 
 
 def control_answers(experiment: str, records: Records) -> list[Claim]:
@@ -66,6 +69,22 @@ def control_answers(experiment: str, records: Records) -> list[Claim]:
     if experiment == "controls":
         found += control_claims.robust_claims(records)
     return found
+
+
+def robustness_table(sources: Sources) -> str:
+    """Networks under every attack, as they are and trained to resist."""
+    rows = []
+    for experiment, answers in (
+        ("attack-suite", suite_claims.suite_claims),
+        ("adversarial-training", suite_claims.trained_claims),
+    ):
+        for dataset in DATASETS:
+            source = sources.get(experiment, dataset)
+            if source is not None:
+                records = Records(SuiteRecord.from_row(row) for row in source.rows)
+                where = f"{_NAMES[dataset]}, {experiment}"
+                rows += [[where, *_cells(claim)] for claim in answers(records)]
+    return markdown(_ANSWERS, rows) if rows else "No run of the attack suite has finished."
 
 
 def arms_table(sources: Sources) -> str:
@@ -117,6 +136,7 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "claims": claims_table,
     "controls": controls_table,
     "arms": arms_table,
+    "robustness": robustness_table,
     "capacity": capacity_table,
     "sources": sources_table,
 }
