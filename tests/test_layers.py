@@ -1,5 +1,6 @@
 """The layers hold, and the check behind `make lint` sees imports that break them."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -71,3 +72,13 @@ def test_imports_downwards_are_left_alone(tmp_path: Path):
     (tmp_path / "lab" / "report" / "write.py").write_text(good)
     (tmp_path / "functional.py").write_text("from ibnn.solver import newton\nfrom . import sigma\n")
     assert layers.wrong_imports(tmp_path) == []
+
+
+def test_the_walks_of_contributing_name_each_file_once():
+    text = (Path(layers.__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    walks = [line for line in text.splitlines() if " → " in line]
+    assert len(walks) == 2
+    for walk in walks:
+        files = re.findall(r"`([\w/]+\.(?:py|cpp))`", walk)
+        assert len(files) == len(set(files)) > 10
+        assert all((layers.SOURCE / file).is_file() for file in files)

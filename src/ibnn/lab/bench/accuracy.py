@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 import torch
@@ -32,7 +31,7 @@ def measure(settings: BenchSettings) -> list[dict[str, Any]]:
                 "slope": slope,
                 "std": std,
                 "engine": engine,
-                **asdict(references.judge(engine)),
+                **references.judge(engine),
             }
             for engine in settings.engines
         ]

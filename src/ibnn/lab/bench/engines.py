@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ibnn.engine.native import loader
@@ -28,6 +28,16 @@ def using(name: str) -> Iterator[None]:
             del os.environ["IBNN_ENGINE"]
         else:
             os.environ["IBNN_ENGINE"] = before
+
+
+def by(name: str, function: Callable[..., object], *arguments: object) -> Callable[[], None]:
+    """A call of the function by this engine."""
+
+    def call() -> None:
+        with using(name):
+            function(*arguments)
+
+    return call
 
 
 def environment(name: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import linear_regression
 from typing import Any
 
 import torch
@@ -31,8 +32,8 @@ def measure(settings: BenchSettings) -> list[dict[str, Any]]:
         whole, single = _inputs(max(4, total // units), units), _inputs(1, units)
         candidates = {}
         for engine in settings.engines:
-            candidates[f"{engine} whole"] = _call(engine, *whole)
-            candidates[f"{engine} single"] = _call(engine, *single)
+            candidates[f"{engine} whole"] = engines.by(engine, _both, *whole)
+            candidates[f"{engine} single"] = engines.by(engine, _both, *single)
         times = interleave(candidates, (3, settings.rounds[1]), settings.seconds)
         rows += [
             {
@@ -56,16 +57,13 @@ def exponent(units: Sequence[float], seconds: Sequence[float]) -> float:
     """
     if len(set(units)) < 2 or len(units) != len(seconds):
         raise ValueError(f"expected a time for each of two or more sizes, got {units}, {seconds}")
-    x, y = [math.log(u) for u in units], [math.log(s) for s in seconds]
-    x_mean, y_mean = sum(x) / len(x), sum(y) / len(y)
-    above = sum((a - x_mean) * (b - y_mean) for a, b in zip(x, y, strict=True))
-    return round(above / sum((a - x_mean) ** 2 for a in x), 6)
+    return round(linear_regression(*([math.log(v) for v in s] for s in (units, seconds))).slope, 6)
 
 
-def fitted(rows: Sequence[dict[str, Any]], engine: str, column: str = "seconds") -> float | None:
+def fitted(rows: Sequence[dict[str, Any]], engine: str) -> float | None:
     """The exponent of an engine over 10^3..10^6, or as far as was measured."""
     points = [
-        (row["units"], row[column])
+        (row["units"], row["seconds"])
         for row in rows
         if row["engine"] == engine and FITTED[0] <= row["units"] <= FITTED[1]
     ]
@@ -80,10 +78,6 @@ def _inputs(rows: int, units: int) -> tuple[Tensor, Tensor]:
     return y.requires_grad_(), torch.randn((rows, units), generator=generator)
 
 
-def _call(engine: str, y: Tensor, g: Tensor):
-    def call() -> None:
-        y.grad = None
-        with engines.using(engine):
-            ibnn.implicit_bias(y, LAM, on_failure="ignore").backward(g)
-
-    return call
+def _both(y: Tensor, g: Tensor) -> None:
+    y.grad = None
+    ibnn.implicit_bias(y, LAM, on_failure="ignore").backward(g)

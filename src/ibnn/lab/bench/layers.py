@@ -56,8 +56,8 @@ def time_layer(
         "standard both": lambda: forward_backward(layers.standard, x, g),
     }
     for engine in settings.engines:
-        candidates[f"{engine} forward"] = _with(engine, forward, layers.implicit, x)
-        candidates[f"{engine} both"] = _with(engine, forward_backward, layers.implicit, x, g)
+        candidates[f"{engine} forward"] = engines.by(engine, forward, layers.implicit, x)
+        candidates[f"{engine} both"] = engines.by(engine, forward_backward, layers.implicit, x, g)
     times = interleave(candidates, settings.rounds, settings.seconds)
     references = References(layers.y, lam, settings.reference_rows, sigma=sigma)
     return [
@@ -75,18 +75,10 @@ def time_layer(
             "rounds": len(times["standard both"].seconds),
             "spread": times[f"{engine} both"].spread,
             "hard": (lam, std) == HARD,
-            **asdict(references.judge(engine)),
+            **references.judge(engine),
         }
         for engine in settings.engines
     ]
-
-
-def _with(engine: str, function: Any, *arguments: Any) -> Call:
-    def call() -> None:
-        with engines.using(engine):
-            function(*arguments)
-
-    return call
 
 
 def _memory(cases: list[tuple[Shape, float, float]], engine: str) -> list[dict[str, Any]]:

@@ -75,16 +75,21 @@ def training_steps(network: Network) -> dict[str, Callable[[], object]] | None:
             except ImportError:
                 return None
             images, labels = torch.randn(network.input), torch.randint(10, network.input[:1])
-        steps[kind] = _step(made, images, labels)
+        steps[kind] = training_step(made, images, labels)
     return steps
 
 
-def _step(network: nn.Module, images: Tensor, labels: Tensor) -> Callable[[], None]:
+def training_step(
+    network: nn.Module, images: Tensor, labels: Tensor, clip: float | None = None
+) -> Callable[[], None]:
+    """Forward, backward and SGD with momentum, as one call."""
     optimizer = torch.optim.SGD(network.parameters(), lr=1e-4, momentum=0.9)
 
     def step() -> None:
         optimizer.zero_grad()
         F.cross_entropy(network(images), labels).backward()
+        if clip is not None:
+            nn.utils.clip_grad_norm_(network.parameters(), clip)
         optimizer.step()
 
     return step

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from matplotlib.figure import Figure
 
 from ibnn.lab import files
 from ibnn.lab.bench import growth
+from ibnn.lab.report.output import image_bytes
 
 Rows = Sequence[dict[str, Any]]
 _COLOURS = {"native": "tab:blue", "portable": "tab:orange"}
@@ -34,7 +34,7 @@ def draw_growth(rows: Rows, path: Path) -> None:
     axes.set_title(f"lam {growth.LAM}, std {growth.STD}, tanh, slope 10")
     axes.grid(alpha=0.3)
     axes.legend()
-    _save(figure, path)
+    files.write_bytes(path, image_bytes(figure, "png"))
 
 
 def draw_layers(rows: Rows, path: Path) -> None:
@@ -57,7 +57,7 @@ def draw_layers(rows: Rows, path: Path) -> None:
     axes.set_yscale("log")
     axes.set_ylabel("times nn.Conv2d + ReLU, forward + backward")
     axes.legend(fontsize="small")
-    _save(figure, path)
+    files.write_bytes(path, image_bytes(figure, "png"))
 
 
 def draw_cliffs(rows: Rows, path: Path) -> None:
@@ -84,10 +84,4 @@ def draw_cliffs(rows: Rows, path: Path) -> None:
     axes.set_xlabel("times the parent without implicit bias, processor time of one thread")
     axes.set_title("What the implicit bias costs, lam -0.1, forward + backward")
     axes.legend(fontsize="small", loc="lower right")
-    _save(figure, path)
-
-
-def _save(figure: Figure, path: Path) -> None:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=150)
-    files.write_bytes(path, buffer.getvalue())
+    files.write_bytes(path, image_bytes(figure, "png"))

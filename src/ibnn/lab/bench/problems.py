@@ -95,16 +95,6 @@ def forward_backward(module: nn.Module, x: Tensor, g: Tensor) -> None:
     module(x).backward(g)
 
 
-@dataclass(frozen=True)
-class Quality:
-    """How right an answer is, and what it took."""
-
-    error: float
-    gradient_error: float
-    steps: int
-    converged: float
-
-
 class References:
     """A few rows of `y` solved exactly: those of the narrowest, a middle and the widest spread."""
 
@@ -128,19 +118,21 @@ class References:
             max(reference.gradient_error(gradient[row], self.g[row]) for row, reference in pairs),
         )
 
-    def judge(self, engine: str) -> Quality:
-        """The library's own answer."""
+    def judge(self, engine: str) -> dict[str, float]:
+        """How right the library's own answer is, and what it took."""
         y = self.y.clone().requires_grad_()
         options: dict[str, Any] = {"sigma": self.sigma, "on_failure": "ignore"}
         with engines.using(engine):
             solution = ibnn.solve(y, self.lam, self.slope, **options)
             solution.value.backward(self.g)
         assert y.grad is not None
-        return Quality(
-            *self.compare(solution.value.detach(), y.grad),
-            steps=int(solution.steps.max()),
-            converged=float(solution.converged.float().mean()),
-        )
+        error, gradient_error = self.compare(solution.value.detach(), y.grad)
+        return {
+            "error": error,
+            "gradient_error": gradient_error,
+            "steps": int(solution.steps.max()),
+            "converged": float(solution.converged.float().mean()),
+        }
 
 
 def choose(values: Sequence[Any], quick: bool, few: int) -> Sequence[Any]:

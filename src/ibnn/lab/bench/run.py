@@ -59,7 +59,7 @@ def run(
         tables.show(console, section, results[section])
         console.print(f"{section}: {time.perf_counter() - begin:.0f} s", highlight=False)
         _save(settings, out, here, results, notes)
-    found = verdict.as_rows(verdict.verdicts(results))
+    found = verdict.verdicts(results)
     tables.show(console, "verdict", found)
     if out is not None:
         console.print(f"saved in {out}", highlight=False)
@@ -104,7 +104,7 @@ def _save(
     """After every section: what was measured is kept, whatever happens to the next one."""
     if out is None:
         return
-    found = verdict.as_rows(verdict.verdicts(results))
+    found = verdict.verdicts(results)
     chosen = {**asdict(settings), "rounds": settings.rounds, "engines": settings.engines}
     tables.save(out, here, chosen, results, found, notes)
     pictures = {

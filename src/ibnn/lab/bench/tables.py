@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +13,7 @@ from rich.table import Table
 from ibnn.lab import files
 from ibnn.lab.bench.columns import COLUMNS, TITLES, text
 from ibnn.lab.bench.machine import describe
+from ibnn.lab.report.output import csv_text
 
 Rows = Sequence[dict[str, Any]]
 _COLOURS = {"aim met": "green", "met": "green", "not met": "red"}
@@ -63,16 +62,6 @@ def markdown(section: str, rows: Rows) -> str:
         cells = (text(row.get(column)).replace("|", "\\|") for column in columns)
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
-
-
-def csv_text(rows: Rows) -> str:
-    """Every column, those of the first row first."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, names, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return stream.getvalue()
 
 
 def save(

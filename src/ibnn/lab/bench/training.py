@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from ibnn.lab.bench import engines
+from ibnn.lab.bench.networks import training_step
 from ibnn.lab.bench.problems import MAPS, choose
 from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave, ratio
@@ -39,10 +38,12 @@ def time_steps(
     images = torch.rand((BATCH, *image), generator=generator)
     labels = torch.randint(10, (BATCH,), generator=generator)
     spread = _spread(standard, images)
-    candidates = {"standard": _step(standard, images, labels)}
+    # gradients clipped, as in the experiments
+    candidates = {"standard": training_step(standard, images, labels, clip=1.0)}
     for engine in settings.engines:
         network = _network(image, layers, channels, "implicit", lam=lam, on_failure="ignore")
-        candidates[engine] = _with(engine, _step(network, images, labels))
+        step = training_step(network, images, labels, clip=1.0)
+        candidates[engine] = engines.by(engine, step)
     times = interleave(candidates, settings.rounds, settings.seconds)
     return [
         {
@@ -62,37 +63,8 @@ def time_steps(
 
 def _network(image: tuple[int, int, int], layers: int, channels: int, neuron: str, **options: Any):
     generator = torch.Generator().manual_seed(0)
-    return UCN(
-        image,
-        10,
-        layers,
-        channels,
-        neuron,
-        initialisation="torch",
-        generator=generator,
-        **options,
-    )
-
-
-def _step(network: nn.Module, images: Tensor, labels: Tensor) -> Callable[[], None]:
-    """Forward, backward, gradient clipping and SGD with momentum, as in the experiments."""
-    optimizer = torch.optim.SGD(network.parameters(), lr=1e-3, momentum=0.9)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        F.cross_entropy(network(images), labels).backward()
-        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
-        optimizer.step()
-
-    return step
-
-
-def _with(engine: str, step: Callable[[], None]) -> Callable[[], None]:
-    def call() -> None:
-        with engines.using(engine):
-            step()
-
-    return call
+    sizes = (image, 10, layers, channels)
+    return UCN(*sizes, neuron, initialisation="torch", generator=generator, **options)
 
 
 def _spread(network: UCN, images: Tensor) -> float:

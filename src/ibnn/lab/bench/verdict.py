@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from ibnn.lab.bench import growth
@@ -26,17 +26,6 @@ class Target:
     measured: Callable[[Results], Measured]
 
 
-@dataclass(frozen=True)
-class Verdict:
-    name: str
-    required: float
-    aim: float | None
-    unit: str
-    measured: float | None
-    where: str
-    state: str
-
-
 def judge(value: float | None, required: float, aim: float | None) -> str:
     """ "aim met", "met", "not met", or "not measured".
 
@@ -50,21 +39,23 @@ def judge(value: float | None, required: float, aim: float | None) -> str:
     return "aim met" if aim is not None and value <= aim else "met"
 
 
-def verdicts(results: Results) -> list[Verdict]:
-    found = []
+def verdicts(results: Results) -> list[dict[str, Any]]:
+    """One row for each target."""
+    rows = []
     for target in TARGETS:
-        answer = target.measured(results)
-        value, where = answer if answer is not None else (None, "")
-        state = judge(value, target.required, target.aim)
-        kept = value if value is None or math.isfinite(value) else None
-        found.append(
-            Verdict(target.name, target.required, target.aim, target.unit, kept, where, state)
+        value, where = target.measured(results) or (None, "")
+        rows.append(
+            {
+                "name": target.name,
+                "required": target.required,
+                "aim": target.aim,
+                "unit": target.unit,
+                "measured": value if value is None or math.isfinite(value) else None,
+                "where": where,
+                "state": judge(value, target.required, target.aim),
+            }
         )
-    return found
-
-
-def as_rows(found: Sequence[Verdict]) -> list[dict[str, Any]]:
-    return [asdict(verdict) for verdict in found]
+    return rows
 
 
 def worst(rows: Rows, column: str, where: Sequence[str], **fixed: Any) -> Measured:
@@ -87,14 +78,12 @@ def _short(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+def _worst(section: str, column: str, *where: str, **fixed: Any) -> Callable[[Results], Measured]:
+    return lambda results: worst(results.get(section, ()), column, where, **fixed)
+
+
 def _layer(column: str, **fixed: Any) -> Callable[[Results], Measured]:
-    where = ("shape", "lam", "std")
-    return lambda results: worst(results.get("layers", ()), column, where, **fixed)
-
-
-def _training(engine: str) -> Callable[[Results], Measured]:
-    where = ("network", "lam")
-    return lambda results: worst(results.get("training", ()), "ratio", where, engine=engine)
+    return _worst("layers", column, "shape", "lam", "std", **fixed)
 
 
 def _exponent(engine: str) -> Callable[[Results], Measured]:
@@ -108,40 +97,30 @@ def _exponent(engine: str) -> Callable[[Results], Measured]:
     return measured
 
 
+def _both_ways(engine: str, hard: bool = False) -> Callable[[Results], Measured]:
+    return _layer("ratio_both", engine=engine, hard=hard)
+
+
 def _start(start: str) -> Callable[[Results], Measured]:
-    fixed = {"engine": "native", "start": start}
-    return lambda results: worst(results.get("startup", ()), "seconds", ("start",), **fixed)
+    return _worst("startup", "seconds", "start", engine="native", start=start)
 
 
-def _accuracy(results: Results) -> Measured:
-    where = ("engine", "lam", "slope", "std")
-    return worst(results.get("accuracy", ()), "error", where)
-
-
-def _layer_targets(engine: str, required: float, aim: float) -> list[Target]:
-    fixed = {"engine": engine, "hard": False}
-    name = f"layer forward+backward / Conv2d+ReLU, {engine}"
-    return [Target(name, required, aim, "x", _layer("ratio_both", **fixed))]
-
-
-def _slowed(results: Results) -> Measured:
-    return worst(results.get("busy", ()), "slowed", ("case",))
-
-
-_HARD = {"engine": "native", "hard": True}
+_STEP = _worst("training", "ratio", "network", "lam", engine="native")
+_SLOWED = _worst("busy", "slowed", "case")
+_GRID = _worst("accuracy", "error", "engine", "lam", "slope", "std")
 
 TARGETS = (
-    *_layer_targets("native", 3.0, 1.5),
-    *_layer_targets("portable", 8.0, 4.0),
-    Target("lam = -1, std 0.3 (hard), native", 6.0, 3.0, "x", _layer("ratio_both", **_HARD)),
-    Target("training step / standard network's, native", 2.0, 1.3, "x", _training("native")),
+    Target("layer forward+backward / Conv2d+ReLU, native", 3.0, 1.5, "x", _both_ways("native")),
+    Target("layer forward+backward / Conv2d+ReLU, portable", 8.0, 4.0, "x", _both_ways("portable")),
+    Target("lam = -1, std 0.3 (hard), native", 6.0, 3.0, "x", _both_ways("native", hard=True)),
+    Target("training step / standard network's, native", 2.0, 1.3, "x", _STEP),
     Target("exponent of time in D, native", 1.1, 1.0, "", _exponent("native")),
     Target("exponent of time in D, portable", 1.1, 1.0, "", _exponent("portable")),
     Target("extra memory, native", 6.0, 3.0, "x y", _layer("memory", engine="native")),
     Target("extra memory, portable", 6.0, 3.0, "x y", _layer("memory", engine="portable")),
     Target("first call, empty cache", 40.0, None, "s", _start("cold")),
     Target("first call, cached", 1.0, None, "s", _start("cached")),
-    Target("slowed by another process on each core", 3.0, 2.0, "x", _slowed),
+    Target("slowed by another process on each core", 3.0, 2.0, "x", _SLOWED),
     Target("error of z in the layers (float32)", 1e-5, None, "", _layer("error")),
-    Target("error of z on the accuracy grid (float32)", 1e-5, None, "", _accuracy),
+    Target("error of z on the accuracy grid (float32)", 1e-5, None, "", _GRID),
 )
