@@ -69,7 +69,7 @@ for name, attack in attackers.items():
 #
 # ## A curve says more than a point
 #
-# Accuracy must fall towards zero as eps grows. A curve that levels off tells of gradients that lead nowhere, not of a miracle.
+# Accuracy must fall towards zero as eps grows. A curve that levels off shows gradients that lead nowhere, not a robust network.
 
 # %%
 figure, panel = plt.subplots(figsize=(6.5, 3.8))
@@ -83,7 +83,7 @@ panel.legend()
 # %% [markdown]
 # ## All of it at once, and checked
 #
-# `evaluate` runs a list of attacks of different kinds and takes the worst case per image, computes what can be *proven* (a certificate no attack can get below), and then turns on itself: eleven checks for the known ways in which such numbers go wrong. On the command line it is `ibnn attack RUN --eps 0.08`.
+# `evaluate` runs a list of attacks of different kinds and takes the worst case per image, computes what can be *proven* (a certificate no attack can get below), and then examines itself: eleven checks for the known ways in which such numbers go wrong. On the command line it is `ibnn attack RUN --eps 0.08`.
 
 # %%
 found = evaluate(

@@ -66,7 +66,7 @@ print(converted.conversion)
 print("converted: clean {:.1%}, under attack {:.1%}".format(*judge(converted)))
 
 # %% [markdown]
-# That was not the promise. The features have changed (units that are pulled together differ less), and the classifier still expects the old ones. Refitting it is seconds of work, since it is one linear map; the convolution stays as it was trained. The control is the same refitting at lam = 0: what that gains is not the neuron's.
+# That is not what was hoped for. The features have changed (units that are pulled together differ less), and the classifier still expects the old ones. Refitting it is seconds of work, since it is one linear map; the convolution stays as it was trained. The control is the same refitting at lam = 0: what that gains is not the neuron's.
 
 
 # %%

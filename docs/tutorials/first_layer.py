@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A first layer, and what lam does
 #
-# A standard layer computes `y = W x + b`, and every unit minds its own business. An implicit-bias layer goes one step further: its output `z` solves
+# A standard layer computes `y = W x + b`, every unit by itself. An implicit-bias layer goes one step further: its output `z` solves
 #
 # ```
 # z_i = y_i - lam * mean_k sigma(slope * (z_k - z_i))

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Your own coupling and sigma
 #
-# Two choices make the neuron what it is: *who listens to whom* (the coupling, the weights `w_ik`) and *how* (sigma, the function through which differences are heard). The built-in ones are the paper's and a few more; yours is a class of a few lines, and everything else (solvers, exact gradients, layers, conversion, saving) works with it as it is. A few seconds on one core.
+# Two choices make the neuron what it is: *who listens to whom* (the coupling, the weights `w_ik`) and *how* (sigma, the function that is applied to differences). The built-in ones are the paper's and a few more; yours is a class of a few lines, and everything else (solvers, exact gradients, layers, conversion, saving) works with it as it is. A few seconds on one core.
 
 # %%
 import matplotlib.pyplot as plt
@@ -37,7 +37,7 @@ for panel, (name, coupling) in zip(axes, couplings.items(), strict=True):
 axes[0].legend()
 
 # %% [markdown]
-# Now one of your own: units on a ring that hear their two neighbors. A coupling says its weights; they must be symmetric and non-negative, or the equation would have no energy and the theory no legs to stand on (both are checked).
+# Now one of your own: units on a ring that listen to their two neighbors. A coupling gives its weights; they must be symmetric and non-negative, since otherwise the equation has no energy and nothing is proven about its solutions (both are checked).
 
 
 # %%
@@ -68,14 +68,14 @@ for name, coupling in {"Uniform": ibnn.Uniform(-1), "Ring": ring}.items():
     )
 
 # %% [markdown]
-# ## How differences are heard
+# ## What is done with a difference
 #
 # Sigma must be odd and increasing with slope 1 at 0. `value` is all that is needed; derivatives come from autograd. With `primitive` (its integral) there is an energy as well. A registered sigma can be named by a string, in layers and in saved models.
 
 
 # %%
 class Softsign(ibnn.Sigma):
-    """x / (1 + |x|): never quite deaf, where tanh soon is."""
+    """x / (1 + |x|): still rises where tanh is flat."""
 
     name = "softsign"
 

@@ -18,7 +18,7 @@ def test_it_says_what_is_ready(capsys, monkeypatch):
     assert call("warmup --device cpu") == 0
     native, kernels = capsys.readouterr().out.splitlines()
     assert native.startswith("native: ")
-    assert kernels.startswith("triton: not there: it is for GPUs")
+    assert kernels.startswith("triton: not available: it is for GPUs")
 
 
 def test_on_a_gpu_kernels_are_compiled_length_by_length(capsys, monkeypatch):

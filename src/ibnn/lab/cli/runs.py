@@ -118,6 +118,6 @@ def _runs(out: Path) -> list[RunFolder]:
 def _one(out: Path, name: str) -> RunFolder:
     matches = [folder for folder in _runs(out) if folder.identity.startswith(name)]
     if len(matches) != 1:
-        found = "no run" if not matches else f"{len(matches)} runs"
-        raise typer.BadParameter(f"{found} in {out} begin with {name!r}; see `ibnn runs list`")
+        found = "no run" if not matches else f"more than one run ({len(matches)})"
+        raise typer.BadParameter(f"{found} in {out} begins with {name!r}; see `ibnn runs list`")
     return matches[0]

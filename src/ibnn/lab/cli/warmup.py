@@ -33,11 +33,11 @@ def warmup(
     place = choose_device(device)
     began = time.perf_counter()
     reason = loader.reason_missing()
-    state = "ready" if reason is None else f"not there: {reason}"
+    state = "ready" if reason is None else f"not available: {reason}"
     typer.echo(f"native: {state} ({time.perf_counter() - began:.1f} s)")
     reason = triton.reason_missing(place.type)
     if reason is not None:
-        typer.echo(f"triton: not there: {reason}")
+        typer.echo(f"triton: not available: {reason}")
         return
     for count in lengths:
         seconds = triton.warm(place, [count])[count]

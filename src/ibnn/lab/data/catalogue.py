@@ -121,10 +121,8 @@ def get(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | Non
                 source.download(folder)
     except DataError as error:
         reason = re.sub(r"https?://([^/ ]+)/\S*(?=: )|\[Errno [^]]*\] ", r"\1", error.problems[-1])
-        raise DataError(
-            f"{source.name} could not be downloaded ({reason}); {source.advice(folder)}, or do "
-            "without: --dataset digits, --preset smoke"
-        ) from error
+        advice = f"{source.advice(folder)}, {_WITHOUT}"
+        raise DataError(f"{source.name} could not be downloaded ({reason}); {advice}") from error
 
 
 def check(
@@ -224,9 +222,12 @@ def _source(name_or_path: str | os.PathLike[str]) -> Source:
     raise DataError(f"unknown dataset {text!r}{hint} (or the path of an .npz or .txt file)")
 
 
+_WITHOUT = "or do without: --dataset digits, --preset smoke"
+
+
 def _root(root: str | os.PathLike[str] | None) -> Path:
     return default_root() if root is None else Path(root).expanduser()
 
 
 def _absent(source: Source, root: Path) -> str:
-    return f"{source.name} is not there: {source.advice(root)}"
+    return f"{source.name} is not there: {source.advice(root)}, {_WITHOUT}"
