@@ -64,10 +64,10 @@ def check_forward(asked: asking.Rows) -> np.ndarray:
     return found.solved[(asked.slope >= 1) & (asked.strength <= 0.951)]
 
 
-# a fifth of the rows has all the lams
-@pytest.mark.parametrize("units", [7, 40, 100])
-def test_a_hostile_row_is_right_or_reported(units):
-    assert check_forward(hostile(units, slopes=(0.01, 10.0, 100.0)).every(5)).mean() > 0.8
+# a fifth of the rows has all the lams, as has a thirteenth
+@pytest.mark.parametrize(("units", "step"), [(7, 5), (40, 5), (100, 13)])
+def test_a_hostile_row_is_right_or_reported(units, step):
+    assert check_forward(hostile(units, slopes=(0.01, 10.0, 100.0)).every(step)).mean() > 0.8
 
 
 @pytest.mark.slow
@@ -104,14 +104,15 @@ def test_gradients_of_any_size(units):
     assert reported.mean() < 0.02
 
 
-# float64 and hardtanh are declined: 200 rows are served of 340, or of 400
+# float64 and hardtanh are declined: 60 rows are served of 110, 200 of 400
 @pytest.mark.parametrize(
-    ("drawn", "sizes"), [(340, (2, 64)), pytest.param(400, (2, 512), marks=pytest.mark.slow)]
+    ("drawn", "served", "sizes"),
+    [(110, 50, (2, 64)), pytest.param(400, 200, (2, 512), marks=pytest.mark.slow)],
 )
-def test_no_error_of_a_few_hostile_rows_is_silent(drawn, sizes):
+def test_no_error_of_a_few_hostile_rows_is_silent(drawn, served, sizes):
     """A slice of the fuzz, by the public functions."""
     tally = fuzz.run("triton", drawn, 2, sizes=sizes, uniform_only=True)
     print(f"seed 2: {tally}")
-    assert tally.rows >= 200
+    assert tally.rows >= served
     assert not tally.silent, "\n".join(tally.silent)
     assert not tally.alarms, "\n".join(tally.alarms)

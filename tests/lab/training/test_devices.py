@@ -10,7 +10,8 @@ import torch
 
 import ibnn
 from ibnn.lab.cli import main
-from ibnn.lab.runner import run_all
+from ibnn.lab.runner import EngineError, ray, run_all
+from ibnn.lab.runner.engine import EngineOptions
 from ibnn.lab.training import ConfigError, DeviceError, RunFolder, choose_device, train
 from ibnn.lab.training.device import device_of_worker
 from ibnn.lab.training.distributed import Group
@@ -46,6 +47,25 @@ def test_workers_take_the_accelerators_in_turn(monkeypatch):
     assert device_of_worker("cuda", 1) == "cuda:1"
     assert device_of_worker("cuda:0", 1) == "cuda:0"
     assert device_of_worker("cpu", 1) == "cpu"
+
+
+def test_tasks_of_a_cluster_ask_for_a_gpu_and_choose_it_there(tmp_path):
+    """The machine that asks need not have one."""
+
+    class Cluster:
+        def __init__(self, **resources):
+            self.resources = resources
+
+        def cluster_resources(self):
+            return self.resources
+
+    with_one, without = Cluster(CPU=8, GPU=1), Cluster(CPU=8)
+    assert [ray._gpus(with_one, name) for name in ("cpu", "mps", "cuda", "auto")] == [0, 0, 1, 1]
+    assert [ray._gpus(without, name) for name in ("cpu", "cuda", "auto")] == [0, 1, 0]
+    assert EngineOptions(root=tmp_path, device="cuda").attempt(None)["device"] == "cuda"
+    for engine, address in (("ray", "127.0.0.1:1"), ("slurm", None)):
+        with pytest.raises(EngineError, match="accelerator that is free: expected 'cuda'"):
+            run_all([PLANE], tmp_path, engine, address=address, device="cuda:1")
 
 
 def test_a_run_moves_between_devices_and_says_so(tmp_path, capsys, monkeypatch):

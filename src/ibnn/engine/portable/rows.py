@@ -11,7 +11,7 @@ from torch import Tensor
 from ibnn.engine.portable import layout as layouts
 from ibnn.engine.portable import narrow, ways
 from ibnn.engine.portable.adjoint import solve_adjoint
-from ibnn.engine.portable.device import has_doubles, look
+from ibnn.engine.portable.device import has_doubles, look, send
 from ibnn.engine.portable.direct import DirectField, direct_sum
 from ibnn.engine.portable.equation import Field
 from ibnn.engine.portable.fine_field import FineField
@@ -51,7 +51,7 @@ def find_roots(
     wanted = seen.tolerance(resolution)
     way = ways.forward(seen, wanted, y, sigma)
     origin = _next_to_zero(low, high)
-    p, goal = slope.to(y.dtype)[:, None], torch.from_numpy(wanted).to(y)[:, None]
+    p, goal = slope.to(y.dtype)[:, None], send(wanted, y, y.dtype)[:, None]
     again = way == ways.PRECISE
     for rows, kind in ways.groups(way, y):
         if kind == ways.STILL:
@@ -78,7 +78,7 @@ def find_roots(
             if not all_done:
                 again[_on_host(rows)] = look(done)[0] == 0
     if y.dtype != exact and again.any():
-        rows = torch.from_numpy(again.nonzero()[0]).to(y.device)
+        rows = send(again.nonzero()[0], y)
         part, p, c, goal = (t[rows].to(exact) for t in (y, slope, strength, goal.squeeze(1)))
         better = find_roots(part, p, c, goal, sigma)
         z[rows], residual[rows] = better[0].to(y.dtype), better[1].to(y.dtype)
@@ -123,7 +123,7 @@ def solve_jacobian(
             dot[rows] = product.to(z.dtype) * size[rows].squeeze(1)
         again = ~(error <= 5 * WANTED[z.dtype]) & (way != ways.NOT_FINITE)
         if z.dtype != exact and again.any():
-            rows = torch.from_numpy(again.nonzero()[0]).to(z.device)
+            rows = send(again.nonzero()[0], z)
             part, right, c = (t[rows].to(exact) for t in (z, g, strength))
             better = solve_jacobian(part, right, c, sigma)
             v[rows], dot[rows] = better[0].to(z.dtype), better[2].to(z.dtype)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ibnn.engine.portable import layout as layouts
 from ibnn.engine.portable import narrow
-from ibnn.engine.portable.device import block, has_doubles
+from ibnn.engine.portable.device import block, has_doubles, send
 from ibnn.engine.portable.direct import KEPT_UNITS, rows_per_block
 
 TERM_BY_TERM, SORTED, WINDOW, NOT_FINITE, STILL, NARROW, PRECISE = -1, -2, -3, -4, -5, -6, -7
@@ -106,5 +106,5 @@ def groups(way: np.ndarray, rows: Tensor) -> Iterator[tuple[Tensor | slice, int]
         if len(found) == len(members):
             yield from ((slice(i, i + size), kind) for i in range(0, total, size))
             continue
-        chosen = torch.from_numpy(np.isin(way, members).nonzero()[0])
-        yield from ((part.to(rows.device), kind) for part in chosen.split(size))
+        chosen = send(np.isin(way, members).nonzero()[0], rows)
+        yield from ((part, kind) for part in chosen.split(size))

@@ -48,7 +48,9 @@ def certify(
     """
     if norm not in ("linf", "l2"):
         raise ValueError(f"norm is {norm!r}, expected 'linf' or 'l2'")
-    exact = copy.deepcopy(model).double().eval()
+    # on the processor: not every device has float64, and there is little to compute
+    exact = copy.deepcopy(model).cpu().double().eval()
+    x, y = x.cpu(), y.cpu()
     lipschitz = pair_constants(exact, x.shape[1:])
     own = lipschitz[norm]
     if norm == "linf":

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 import ibnn
 from ibnn.engine import case_of, engines
+from ibnn.lab.training.device import describe
 
 CONDITIONS = ((-0.2, 0.1), (-0.2, 1.0), (0.08, 0.1), (0.08, 1.0))
 ENGINES = ("triton", "portable")
@@ -114,19 +115,24 @@ def milliseconds(
                 end.synchronize()
                 spent = begin.elapsed_time(end)
             else:
+                _finish(device)
                 before = time.perf_counter()
                 call()
+                _finish(device)
                 spent = 1e3 * (time.perf_counter() - before)
             if turn >= 2:
                 taken[name].append(spent)
     return {name: statistics.median(values) for name, values in taken.items()}
 
 
+def _finish(device: torch.device) -> None:
+    """Waits for what was launched, where there are no events to ask (MPS, XPU)."""
+    if device.type != "cpu":
+        torch.accelerator.synchronize()
+
+
 def place(device: torch.device) -> str:
     """What the table is measured on."""
-    name = platform.processor() or platform.machine()
-    if device.type == "cuda":
-        name = torch.cuda.get_device_name(device)
     try:
         import triton  # pyright: ignore[reportMissingImports]
 
@@ -134,7 +140,8 @@ def place(device: torch.device) -> str:
     except ImportError:
         version = "absent"
     versions = f"torch {torch.__version__}, triton {version}, ibnn {ibnn.__version__}"
-    return f"{name} ({device}), {versions}"
+    name = platform.processor() or platform.machine()
+    return f"{describe(device) if device.type != 'cpu' else f'{name} (cpu)'}, {versions}"
 
 
 def _both(layer: nn.Module, x: Tensor, g: Tensor) -> Callable[[], object]:
@@ -146,10 +153,10 @@ def _accuracy(layer: ibnn.ImplicitLayer, y: Tensor) -> tuple[float, float]:
     """The error of the first rows, and the fraction of all that is solved."""
     lam = layer.effective_lam.detach()
     found = ibnn.solve(y, lam, coupling=layer.coupling, engine=layer.engine, on_failure="ignore")
-    exact = ibnn.implicit_bias(
-        y[:1].double(), lam.double(), coupling=layer.coupling, engine="portable"
-    )
-    error = (found.value[:1] - exact).abs() / exact.abs().clamp_min(1)
+    # on the processor, since not every device has doubles
+    few, lam = y[:1].cpu().double(), lam.cpu().double()
+    exact = ibnn.implicit_bias(few, lam, coupling=layer.coupling, engine="portable")
+    error = (found.value[:1].cpu() - exact).abs() / exact.abs().clamp_min(1)
     return error.max().item(), found.converged.float().mean().item()
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ibnn.lab.cli.choices import Checkpoint, Data, prepare_folder
+from ibnn.lab.cli.choices import Checkpoint, Data, Device, prepare_folder
 from ibnn.lab.cli.convert import converted
 from ibnn.lab.cli.errors import Debug, RunsFailedError, StoppedError
 
@@ -31,6 +31,7 @@ def analyze(
     float64: Annotated[bool, typer.Option("--float64", help="In double precision.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("analysis"),
+    device: Device = "cpu",
     debug: Debug = False,
 ) -> None:
     """Measure the paper's theory on a trained network: solutions, Jacobians, expressivity,
@@ -42,9 +43,11 @@ def analyze(
     from ibnn.lab.progress import Steps
     from ibnn.lab.report.analysis import write_analysis
     from ibnn.lab.theory_checks.run import chosen_checks, context_for, run_checks
-    from ibnn.lab.training import environment, load_dataset, open_network
+    from ibnn.lab.training import choose_device, environment, load_dataset, open_network
+    from ibnn.lab.training.device import describe
     from ibnn.lab.training.environment import hardware_lines
 
+    place = choose_device(device)
     names = chosen_checks(None if sections is None else sections.split(","))
     opened = open_network(checkpoint)
     if lam is not None:
@@ -65,7 +68,7 @@ def analyze(
             f"the network expects {opened.image_shape}"
         )
     prepare_folder(out)
-    network = opened.network.double() if float64 else opened.network
+    network = (opened.network.double() if float64 else opened.network).to(place)
     count = images or (32 if quick else 128)
     context = context_for(network, chosen, images=count, seed=seed, quick=quick)
     try:
@@ -89,7 +92,7 @@ def analyze(
             ("Sections", ", ".join(f"{n} ({s:.1f} s)" for n, s in found.seconds.items())),
             *([("Reduced", "fewer images, lam and directions (--quick)")] if quick else []),
         ],
-        hardware=hardware_lines([environment()]),
+        hardware=hardware_lines([{**environment(), "devices_used": [describe(place)]}]),
     )
     for name, reason in found.skipped.items():
         typer.echo(f"{name}: not measured, {reason}")

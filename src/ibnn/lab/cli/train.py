@@ -140,6 +140,7 @@ def _train(
 ) -> None:
     from ibnn.lab.training import Metrics, RunFolder, choose_device, load_dataset, make_listeners
     from ibnn.lab.training import train as train_run
+    from ibnn.lab.training.device import describe
     from ibnn.lab.training.distributed import launched, own_device
 
     group, place = launched(), choose_device(own_device(device))
@@ -155,8 +156,8 @@ def _train(
         prepare_folder(root)
     say(f"{config.title()} in {folder.path}")
     before = folder.latest()
-    if before is not None and before.devices and before.devices[-1] != str(place):
-        say(f"goes on on {place}; until now it was trained on {before.devices[-1]}")
+    if before is not None and before.devices and before.devices[-1] != describe(place):
+        say(f"goes on on {describe(place)}; until now it was trained on {before.devices[-1]}")
 
     pieces = "pieces" if dataset.is_text else "images"
 

@@ -38,13 +38,16 @@ class EngineOptions:
     device: str = "cpu"
     log: tuple[str, ...] = ()
 
-    def attempt(self, worker: int = 0) -> dict[str, Any]:
-        """What a worker process is told, as JSON takes it; accelerators are taken in turn."""
+    def attempt(self, worker: int | None = 0) -> dict[str, Any]:
+        """What a worker process is told, as JSON takes it; accelerators are taken in turn.
+
+        A worker of another machine has no number here: it chooses its device there.
+        """
         return {
             "root": str(self.root),
             "data_root": None if self.data_root is None else str(self.data_root),
             "checkpoint_seconds": self.checkpoint_seconds,
-            "device": device_of_worker(self.device, worker),
+            "device": self.device if worker is None else device_of_worker(self.device, worker),
             "log": list(self.log),
         }
 

@@ -69,15 +69,14 @@ def _run(ray: Any, configs: Sequence[RunConfig], options: EngineOptions, emit: E
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
     task = ray.remote(
         num_cpus=options.threads,
-        num_gpus=0 if options.device == "cpu" else 1,
+        num_gpus=_gpus(ray, options.device),
         max_retries=options.retries,
         runtime_env={"env_vars": options.environment()},
     )(_task)
     datasets: dict[str, Any] = {}
     running: dict[Any, RunConfig] = {}
     by_identity = {config.identity(): config for config in configs}
-    # the device is chosen where the task runs
-    attempt = {**options.attempt(), "root": str(options.root.absolute()), "device": options.device}
+    attempt = {**options.attempt(None), "root": str(options.root.absolute())}
     for config in configs:
         if config.dataset not in datasets:
             try:
@@ -106,6 +105,14 @@ def _run(ray: Any, configs: Sequence[RunConfig], options: EngineOptions, emit: E
     finally:
         for job in running:
             ray.cancel(job, force=True)
+
+
+def _gpus(ray: Any, device: str) -> int:
+    """What a task asks the cluster for. Ray counts the GPUs of CUDA, ROCm and Intel, and a task
+    waits until there is one: with `auto` only where the cluster has any."""
+    if device in ("cpu", "mps"):
+        return 0
+    return 1 if device != "auto" or ray.cluster_resources().get("GPU", 0) else 0
 
 
 def _collect(ray: Any, job: Any, config: RunConfig, options: EngineOptions) -> str:

@@ -87,8 +87,7 @@ def run_all(
         "ensemble": max(1, len(planned)),
     }.get(engine, min(workers or cores(), max(1, len(planned))))
     make_listeners(log)  # an unknown or missing one is told before any run, as is a device
-    if engine not in ("ray", "slurm"):  # other machines may have other devices
-        choose_device(device)
+    _check_device(device, engine, address)
     options = EngineOptions(
         root=Path(root),
         data_root=None if data_root is None else Path(data_root),
@@ -121,3 +120,16 @@ def run_all(
             left = len(planned) - len(outcome.done) - len(outcome.failed)
             raise Stopped(outcome, left) from None
     return outcome
+
+
+def _check_device(device: str, engine: str, address: str | None) -> None:
+    """Refuse what cannot be, before any run; other machines may have other devices than this."""
+    on_cluster = engine == "ray" or (engine == "slurm" and address != "local")
+    kind, colon, _ = device.partition(":")
+    if on_cluster and colon and kind != "cpu":
+        raise EngineError(
+            f"device is {device!r}, but engine {engine!r} gives every run the accelerator that is "
+            f"free: expected {kind!r}"
+        )
+    if not on_cluster or (engine == "ray" and address is None):
+        choose_device(device)

@@ -37,7 +37,7 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
         while waiting or running:
             while waiting and len(running) < options.workers:
                 config = waiting.pop(0)
-                job = executor.submit(_job, options.attempt(), config.to_json())
+                job = executor.submit(_job, options.attempt(None), config.to_json())
                 running[config.identity()] = config, job
                 emit(Event(kind="started", config=config))
             time.sleep(POLL_SECONDS if options.address != LOCAL else 0.2)
@@ -78,7 +78,7 @@ def _executor(options: EngineOptions) -> Any:
     if cluster == "slurm":
         executor.update_parameters(
             cpus_per_task=options.threads,
-            gpus_per_node=0 if options.device == "cpu" else 1,
+            gpus_per_node=0 if options.device in ("cpu", "mps") else 1,
             slurm_setup=[f"export {name}={value}" for name, value in _environment(options).items()],
             **({"slurm_partition": options.address} if options.address else {}),
         )

@@ -21,10 +21,12 @@ class Context:
     """A network, the same weights without implicit bias, and data to measure on.
 
     Args:
-        network: with implicit layers, trained so or converted; in eval mode.
+        network: with implicit layers, trained so or converted; in eval mode. Its passes over x
+            run on its device; what is computed of single layers and rows, on the processor.
         standard: the network with every implicit bias removed (`ibnn.standard`).
-        dataset: what the network classifies; some checks train small networks on it.
-        x: a sample of the training data, in [0, 1], of the network's dtype.
+        dataset: what the network classifies; some checks train small networks on it, on the
+            processor.
+        x: a sample of the training data, in [0, 1], of the network's dtype, on its device.
         y: the labels of x.
         seed: of every random choice of a check.
         quick: smaller numbers of everything: seconds instead of a minute.

@@ -78,7 +78,8 @@ def capture(network: nn.Module, standard: nn.Module, x: Tensor) -> list[LayerSta
     """Every implicit layer of `network` on the batch x, first to last.
 
     A layer that is called several times is seen at its last call. `standard` is the network
-    without implicit bias, with layers of the same names.
+    without implicit bias, with layers of the same names. What comes back is on the processor: few
+    numbers of each layer are looked at closely, often in float64, which not every device has.
     """
     layers = {name: m for name, m in network.named_modules() if isinstance(m, ImplicitLayer)}
     if not layers:
@@ -101,9 +102,13 @@ def capture(network: nn.Module, standard: nn.Module, x: Tensor) -> list[LayerSta
 def _state(
     name: str, layer: ImplicitLayer, standard: nn.Module, x: Tensor, z: Tensor
 ) -> LayerState:
-    affine = standard.get_submodule(name)
+    affine, coupling = standard.get_submodule(name), layer.coupling
+    y = affine(x)
     lam, slope = layer.effective_lam.detach(), layer.effective_slope.detach()
-    return LayerState(name, affine, x, affine(x), z, lam, slope, layer.coupling, layer.sigma)
+    if x.device.type != "cpu":
+        x, y, z, lam, slope = (value.cpu() for value in (x, y, z, lam, slope))
+        affine, coupling = copy.deepcopy(affine).cpu(), copy.deepcopy(coupling).cpu()
+    return LayerState(name, affine, x, y, z, lam, slope, coupling, layer.sigma)
 
 
 def representative_lam(states: Sequence[LayerState]) -> float:
@@ -119,4 +124,5 @@ def representative_lam(states: Sequence[LayerState]) -> float:
 
 
 def double(network: nn.Module) -> nn.Module:
-    return copy.deepcopy(network).double().eval()
+    """A copy in float64, on the processor."""
+    return copy.deepcopy(network).cpu().double().eval()

@@ -33,15 +33,17 @@ def context_for(
     network: nn.Module, dataset: Dataset, *, images: int = 128, seed: int = 0, quick: bool = False
 ) -> Context:
     """The network in `eval` mode, its weights without implicit bias, and a random sample of
-    `images` training examples."""
+    `images` training examples, on the network's device."""
     if images < 2:
         raise TheoryCheckError(f"images is {images}, expected at least 2")
     index = torch.from_numpy(
         random_state("analysis", seed).permutation(len(dataset.x_train))[:images]
     )
-    x = as_float(dataset.x_train[index], next(network.parameters()).dtype)
+    first = next(network.parameters())
+    x = as_float(dataset.x_train[index], first.dtype).to(first.device)
+    y = dataset.y_train[index].to(first.device)
     network = network.eval().requires_grad_(False)
-    return Context(network, ibnn.standard(network), dataset, x, dataset.y_train[index], seed, quick)
+    return Context(network, ibnn.standard(network), dataset, x, y, seed, quick)
 
 
 def chosen_checks(names: Sequence[str] | None) -> tuple[str, ...]:

@@ -44,6 +44,16 @@ def _present() -> list[str]:
     return [*found, "cpu"]
 
 
+def describe(device: torch.device) -> str:
+    """Its name, and of a GPU what it is.
+
+    >>> describe(torch.device("cpu"))
+    'cpu'
+    """
+    known = {"cuda": torch.cuda, "xpu": getattr(torch, "xpu", None)}.get(device.type)
+    return str(device) if known is None else f"{device} ({known.get_device_name(device)})"
+
+
 def device_of_worker(name: str, worker: int) -> str:
     """The device of one of several workers: the accelerators of that name, in turn.
 

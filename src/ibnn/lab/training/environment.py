@@ -27,7 +27,12 @@ def hardware_lines(environments: Sequence[Mapping[str, Any]]) -> list[tuple[str,
     def every(key: str) -> str:
         return " / ".join(sorted({str(place.get(key, "unknown")) for place in environments}))
 
+    # of runs of 0.1 it is not known, and was the processor
+    used = [place.get("devices_used", ["cpu"]) for place in environments]
+    moved = sum(len(devices) > 1 for devices in used)
+    devices = " / ".join(sorted({name for devices in used for name in devices}))
     return [
+        ("Device", devices + (f"; runs that moved to another: {moved}" if moved else "")),
         ("Processor", every("cpu")),
         ("Threads", every("threads")),
         ("System", every("platform")),

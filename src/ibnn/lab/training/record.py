@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ibnn.lab.data import Dataset
 from ibnn.lab.training.checkpoint import Checkpoint
 from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.device import describe
 from ibnn.lab.training.epochs import Epoch
 from ibnn.lab.training.errors import CheckpointError
 from ibnn.lab.training.folder import RunFolder
@@ -59,7 +60,7 @@ class Record:
         self.metrics = list(self.latest.metrics) if self.latest else []
         before = (self.latest.threads, self.latest.devices) if self.latest else ((), ())
         self.threads = sorted({torch.get_num_threads(), *before[0]})
-        self.devices = list(dict.fromkeys([*before[1], str(self.device)]))
+        self.devices = list(dict.fromkeys([*before[1], describe(self.device)]))
         self._listeners = list(listeners)
         self._checkpoint_seconds = checkpoint_seconds
         self._due = time.monotonic() + checkpoint_seconds
@@ -130,7 +131,7 @@ class Record:
         about = {
             **result.environment,
             "threads_used": self.threads,
-            "device": str(self.device),
+            "device": describe(self.device),
             "devices_used": self.devices,
             **environment,
         }

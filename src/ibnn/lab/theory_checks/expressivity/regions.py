@@ -93,6 +93,7 @@ def look(network: nn.Module, plane: Plane, label: int, side: int = 101, coarse: 
             logits.append(network(plane.at(part)))
         values = seen.values(len(part))
         if values is not None:
+            values = values.cpu()
             kinds.append(np.packbits(values.numpy() > 0, axis=1))
             chosen = torch.linspace(0, values.shape[1] - 1, min(DRAWN, values.shape[1])).long()
             units.append(values[:, chosen])
@@ -101,17 +102,19 @@ def look(network: nn.Module, plane: Plane, label: int, side: int = 101, coarse: 
         for part in _grid(coarse, plane).split(BATCH)
     ]
     return Slice(
-        torch.cat(logits).double().numpy().reshape(side, side, -1),
+        _numbers(logits).reshape(side, side, -1),
         connected(np.concatenate(kinds).reshape(side, side, -1)) if kinds else None,
-        torch.cat(units).double().numpy().reshape(side, side, -1)
-        if units
-        else np.empty((side, side, 0)),
-        torch.cat(bending).double().numpy().reshape(coarse, coarse),
+        _numbers(units).reshape(side, side, -1) if units else np.empty((side, side, 0)),
+        _numbers(bending).reshape(coarse, coarse),
     )
 
 
+def _numbers(parts: list[Tensor]) -> NDArray[np.float64]:
+    return torch.cat(parts).cpu().double().numpy()
+
+
 def _grid(side: int, plane: Plane) -> Tensor:
-    axis = torch.linspace(-EDGE, EDGE, side, dtype=plane.u.dtype)
+    axis = torch.linspace(-EDGE, EDGE, side, dtype=plane.u.dtype, device=plane.u.device)
     b, a = torch.meshgrid(axis, axis, indexing="ij")
     return torch.stack([a.flatten(), b.flatten()], 1)
 

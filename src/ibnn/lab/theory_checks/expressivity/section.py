@@ -30,7 +30,7 @@ def section(context: Context, progress: Progress) -> Section:
     steps = ("expansion in λ", "approximation of a function", "linear regions")
     progress(0, len(steps), steps[0])
     network, standard = double(context.network), double(context.standard)
-    states = capture(network, standard, context.x[:EXAMPLES].double())
+    states = capture(network, standard, context.x[:EXAMPLES].cpu().double())
     expansions = [_expand(state) for state in states]
     progress(1, len(steps), steps[1])
     lam, slope = representative_lam(states), float(states[0].slope.max())
@@ -106,7 +106,8 @@ def _maps(context: Context) -> Maps | None:
     sides = (81, 25) if context.quick else (161, 51)
     networks = {"standard": context.standard, "implicit": context.network}
     slices = {name: look(network, plane, label, *sides) for name, network in networks.items()}
-    return Maps(slices, label, plane.coordinates(context.x[chosen]), context.y[chosen].tolist())
+    places = plane.coordinates(context.x[chosen]).cpu()
+    return Maps(slices, label, places, context.y[chosen].tolist())
 
 
 def _three(context: Context) -> list[int] | None:

@@ -33,7 +33,7 @@ def frobenius_norms(
             u[:, number] = 1
         else:
             u = torch.randint(0, 2, (len(x), size), generator=generator) * 2.0 - 1
-        total += _norms(back(u.to(outputs.dtype).reshape(outputs.shape))).square()
+        total += _norms(back(u.to(outputs).reshape(outputs.shape))).square()
     return (total if size <= probes else total / count).sqrt()
 
 
@@ -57,7 +57,9 @@ def spectral_norms(
 ) -> Spectral:
     """Power iteration on J^T J, every example at once, until none changes by more than `rtol`."""
     _, back, forward = _products(function, x)
-    v = _unit(torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype))
+    v = _unit(
+        torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype).to(x.device)
+    )
     norms, change = x.new_zeros(len(x)), torch.inf
     for _ in range(steps):
         u = forward(v)

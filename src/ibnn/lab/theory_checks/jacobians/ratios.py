@@ -44,7 +44,7 @@ class Ratios:
 
 def directions(x: Tensor, generator: torch.Generator) -> Mapping[str, Tensor]:
     """Ways to move every example: at random, and towards another example."""
-    random = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype)
+    random = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype).to(x.device)
     return {"random": random, "to another image": x.roll(1, 0) - x}
 
 
@@ -108,4 +108,4 @@ def _steps(x: Tensor) -> Tensor:
 
 
 def _ratio(ours: Tensor, theirs: Tensor) -> Tensor:
-    return ours.flatten(1).norm(dim=1) / theirs.flatten(1).norm(dim=1)
+    return (ours.flatten(1).norm(dim=1) / theirs.flatten(1).norm(dim=1)).cpu()

@@ -65,7 +65,7 @@ def section(context: Context, progress: Progress) -> Section:
             progress(3 + number * len(batches) + done, total, f"norms, {name} network")
             parts["Frobenius"].append(frobenius_norms(network, batch, generator=generator))
             parts["spectral"].append(spectral_norms(network, batch, generator=generator).norms)
-        norms[name] = {kind: torch.cat(values) for kind, values in parts.items()}
+        norms[name] = {kind: torch.cat(values).cpu() for kind, values in parts.items()}
     progress(total, total, "done")
     firm = {state.name: float(firmness(state).min()) for state in states}
     return Section(

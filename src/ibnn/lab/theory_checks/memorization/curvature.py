@@ -87,7 +87,7 @@ def _product(slope: Tensor, x: Tensor, v: Tensor) -> Tensor:
 def _signs(x: Tensor, count: int, generator: torch.Generator) -> Tensor:
     """Rademacher directions: every component +1 or -1."""
     drawn = torch.randint(0, 2, (count, *x.shape), generator=generator)
-    return (2 * drawn - 1).to(x.dtype)
+    return (2 * drawn - 1).to(x)
 
 
 def gradient_norms(loss: Loss, x: Tensor, y: Tensor) -> Tensor:

@@ -97,7 +97,7 @@ def _strip(images: Tensor) -> tuple[NDArray[np.float32], list[float]]:
     shape = (images.shape[-2], step * len(images), images.shape[1])
     strip = np.full(shape, 0.0 if gray else 1.0, dtype=np.float32)
     for number, image in enumerate(images):
-        shown = image.movedim(0, -1).clamp(0, 1).float().numpy()
+        shown = image.movedim(0, -1).clamp(0, 1).float().cpu().numpy()
         strip[:, number * step : number * step + width] = shown
     middles = [number * step + (width - 1) / 2 for number in range(len(images))]
     return (strip[..., 0] if gray else strip), middles

@@ -83,7 +83,7 @@ def _curvatures(context: Context) -> Curvatures:
     for network in (context.standard, context.network):
         draw = generator(context.seed, "signs")  # the same directions for both
         count = 5 if context.quick else 10
-        found.append(curvature(_loss(network), context.x, context.y, draw, directions=count))
+        found.append(curvature(_loss(network), context.x, context.y, draw, directions=count).cpu())
     return Curvatures(*found)
 
 

@@ -81,5 +81,6 @@ def _accuracy(context: Context, lam: float) -> dict[str, Any]:
 
 
 def _validated(network: Any, context: Context) -> float:
-    dataset = context.dataset
-    return validate(network, dataset.x_test[:TESTED], dataset.y_test[:TESTED]).accuracy
+    dataset, place = context.dataset, context.x.device
+    x, y = dataset.x_test[:TESTED].to(place), dataset.y_test[:TESTED].to(place)
+    return validate(network, x, y).accuracy
