@@ -136,5 +136,5 @@ def test_the_command_says_beforehand_how_long_the_search_takes(tmp_path, capsys)
         return capsys.readouterr().out
 
     first = call().splitlines()
-    assert re.fullmatch(r"About \d+ s to measure 15 runs of capacity, judged by .*", first[1])
+    assert re.fullmatch(r"About \d+ s to measure 15 runs of capacity, estimated from .*", first[1])
     assert "to measure" not in call()  # nothing is left to do

@@ -54,7 +54,7 @@ def levels(span: np.ndarray, strength: np.ndarray) -> np.ndarray:
     shortest ones.
 
     Each level comes in three: rows near the threshold need finer grids, as errors and the slope
-    of z(y) grow up to 1/(1 - c); so do narrow ones, in which an error is a larger share.
+    of z(y) grow up to 1/(1 - c); so do narrow ones, in which an error is a larger fraction.
     """
     eighths = np.ceil(8 * np.log2(np.clip(span / SHORTEST, 1, 2.0**60))).astype(np.int64)
     finest = (strength > 0.8) | (span < 1)

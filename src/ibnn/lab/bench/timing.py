@@ -25,7 +25,7 @@ class Times:
 
     @property
     def spread(self) -> float:
-        """The distance between the quartiles as a share of the median: how noisy the machine is."""
+        """The distance between the quartiles over the median: how noisy the machine is."""
         if len(self.seconds) < 2:
             return 0.0
         low, _, high = statistics.quantiles(self.seconds, n=4, method="inclusive")

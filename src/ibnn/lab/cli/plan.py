@@ -55,7 +55,7 @@ def tell_measuring(job: Job, root: Path) -> None:
     if seconds:
         typer.echo(
             f"About {duration(seconds)} to measure {len(runs)} runs of {job.experiment.name}, "
-            "judged by a few steps here."
+            "estimated from a few steps here."
         )
 
 
@@ -82,7 +82,7 @@ def _tell_time(
     alone = f"{workers} at a time" if workers > 1 else "one at a time"
     typer.echo(
         f"{'Roughly' if rough else 'About'} {duration(seconds)} to train {len(left)} runs, "
-        f"{alone}, judged by a few steps of such networks here."
+        f"{alone}, estimated from a few steps of such networks here."
     )
 
 

@@ -78,7 +78,9 @@ def train(
     ] = None,
     initialisation: Annotated[str | None, typer.Option(help="paper or torch.")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
-    share: Annotated[float | None, typer.Option(help="Of the training data.")] = None,
+    share: Annotated[
+        float | None, typer.Option("--fraction", "--share", help="Of the training data.")
+    ] = None,
     label_noise: Annotated[float | None, typer.Option(help="Fraction of wrong labels.")] = None,
     hold_out: Annotated[
         float | None, typer.Option(help="Fraction of the training data to validate on.")

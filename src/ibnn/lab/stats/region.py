@@ -13,10 +13,10 @@ STRIDE = 0.05  # between the points of a line whose turns are counted
 TURN = 0.03  # radians
 
 
-def logits_on_grid(network: nn.Module, side: int, edge: float = EDGE) -> NDArray[np.float64]:
+def logits_on_grid(network: nn.Module, side: int) -> NDArray[np.float64]:
     """The network's output on side x side points of the square, rows from bottom to top."""
     dtype = next(network.parameters()).dtype
-    axis = torch.linspace(-edge, edge, side, dtype=dtype)
+    axis = torch.linspace(-EDGE, EDGE, side, dtype=dtype)
     y, x = torch.meshgrid(axis, axis, indexing="ij")
     with torch.no_grad():
         values = network(torch.stack([x.flatten(), y.flatten()], 1)).squeeze(1)
@@ -45,7 +45,7 @@ def solidity(inside: NDArray[np.bool_]) -> float | None:
     return float(len(points) / within.sum())
 
 
-def curved_fraction(values: NDArray[np.float64], edge: float = EDGE) -> float | None:
+def curved_fraction(values: NDArray[np.float64]) -> float | None:
     """Fraction of the length of the zero line that bends; None if there is no such line.
 
     Points are taken every 0.05 along the line; one bends if the line turns there by more than
@@ -53,7 +53,7 @@ def curved_fraction(values: NDArray[np.float64], edge: float = EDGE) -> float | 
     """
     import contourpy
 
-    axis = np.linspace(-edge, edge, values.shape[0])
+    axis = np.linspace(-EDGE, EDGE, values.shape[0])
     lines = contourpy.contour_generator(axis, axis, values).lines(0.0)
     turns = [_turns(np.asarray(line)) for line in lines]
     every = np.concatenate(turns) if turns else np.empty(0)

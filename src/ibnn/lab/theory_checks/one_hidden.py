@@ -10,6 +10,8 @@ import ibnn
 from ibnn.lab.data import Dataset, as_float
 from ibnn.lab.training.seeds import generator
 
+RATE = 0.01  # of Adam
+
 
 @dataclass(frozen=True)
 class HiddenLayer:
@@ -66,9 +68,9 @@ def squared_error(score: Tensor, label: Tensor) -> Tensor:
     return (torch.sigmoid(score) - label).square()
 
 
-def train(network: nn.Module, x: Tensor, y: Tensor, steps: int, rate: float = 0.01) -> float:
+def train(network: nn.Module, x: Tensor, y: Tensor, steps: int) -> float:
     """Adam on all examples at once, with the paper's loss; returns the training accuracy."""
-    optimizer = torch.optim.Adam(network.parameters(), rate)
+    optimizer = torch.optim.Adam(network.parameters(), RATE)
     network.train()
     for _ in range(steps):
         optimizer.zero_grad()

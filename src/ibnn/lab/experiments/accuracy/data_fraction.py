@@ -34,7 +34,7 @@ class DataFraction(Sweep):
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(share=value)
 
-    def told(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         return f"{100 * value:.0f} % of the data"
 
     def headline(self, comparison: Comparison, points: Sequence[Point]) -> str:

@@ -33,7 +33,7 @@ class Expressivity(Sweep):
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(channels=int(value))
 
-    def told(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         return f"{value:g} channel{'' if value == 1 else 's'}"
 
     def points(self, settings: Settings, runs: Sequence[Run]) -> list[Point]:
@@ -54,7 +54,7 @@ class Expressivity(Sweep):
 
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
         over_all = comparison.mean_difference()
-        each = {self.told(point.value): point.difference() for point in points}
+        each = {self.describe(point.value): point.difference() for point in points}
         answers: list[Answer] = [decide(found, "more") for found in each.values()]
         listed = "; ".join(f"{name} {difference(found)}" for name, found in each.items())
         every: Answer = "yes" if set(answers) == {"yes"} else "not decided"

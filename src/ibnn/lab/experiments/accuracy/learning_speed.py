@@ -41,7 +41,7 @@ class LearningSpeed(Sweep):
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(channels=int(value))
 
-    def told(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         return f"{value:g} channels"
 
     def axis(self, points: Sequence[Point]) -> Axis:

@@ -32,7 +32,7 @@ class Memorization(Sweep):
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(label_noise=value)
 
-    def told(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         return f"{100 * value:.0f} % wrong"
 
     def tables(self, points: Sequence[Point]) -> list[Table]:
@@ -49,7 +49,7 @@ class Memorization(Sweep):
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
         more, slope = gain_with_noise(points), widening(points)
         over_all = comparison.mean_difference()
-        gains = "; ".join(f"{self.told(p.value)} {difference(p.difference())}" for p in points)
+        gains = "; ".join(f"{self.describe(p.value)} {difference(p.difference())}" for p in points)
         return [
             claim(
                 "IBNN is more accurate than the standard network with wrong labels.",
@@ -73,7 +73,7 @@ class Memorization(Sweep):
 
     def _declines(self, points: Sequence[Point]) -> Table:
         rows = [
-            (self.told(p.value), _decline(p.standard.values()), _decline(p.implicit.values()))
+            (self.describe(p.value), _decline(p.standard.values()), _decline(p.implicit.values()))
             for p in points
         ]
         title = "Epoch from which accuracy only declines (median; the last one: it does not)"

@@ -60,7 +60,7 @@ class Sweep(ImageExperiment):
         """The run at one of those values."""
 
     @abstractmethod
-    def told(self, value: float) -> str:
+    def describe(self, value: float) -> str:
         """A value for readers: "40 % of the data"."""
 
     @abstractmethod
@@ -132,7 +132,7 @@ class Sweep(ImageExperiment):
 
     def lam_picture(self, points: Sequence[Point]) -> Picture:
         """lam of every implicit network over its epochs."""
-        groups = {self.told(p.value): list(p.implicit.values()) for p in points}
+        groups = {self.describe(p.value): list(p.implicit.values()) for p in points}
         caption = "λ of every network (pale) over the epochs, and the median of each group."
         return Picture("lam", draw_lam(groups), caption)
 
@@ -154,7 +154,7 @@ class Sweep(ImageExperiment):
             ("", "Standard", "Implicit bias", "Difference, points (95 %)", "Pairs", "λ (median)"),
             [
                 (
-                    self.told(point.value),
+                    self.describe(point.value),
                     _band(point.standard),
                     _band(point.implicit),
                     found.short() if (found := point.difference()) else UNKNOWN,

@@ -78,7 +78,8 @@ def needs_solve(records: Records) -> Claim:
 
 def faster(records: Records) -> Claim:
     """Epochs saved against the standard twin."""
-    saved, reached = records.saved(IMPLICIT, STANDARD), records.reached(IMPLICIT, STANDARD)
+    saved = records.saved(IMPLICIT, STANDARD, lambda record: record.curve)
+    reached = records.reached(IMPLICIT, STANDARD)
     when = "never" if reached is None else f"in epoch {reached:.1f}"
     text = saved.text("epochs", 1.0, 2) if saved else "not known yet"
     measured = (

@@ -10,6 +10,7 @@ from ibnn.lab.experiments.architectures import claims, figures
 from ibnn.lab.experiments.architectures.amounts import AMOUNTS, IMAGES, TEXT, arms, base
 from ibnn.lab.experiments.architectures.cost import step_cost, threads
 from ibnn.lab.experiments.architectures.record import COST, SECONDS, Record, by_network
+from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Run, Settings
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
@@ -62,12 +63,8 @@ class Architectures(Experiment):
         return {SECONDS: seconds, COST: cost, "threads": threads()}
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        by_name = {run.config.identity(): run for run in runs}
-        records = [
-            Record.of(arm, by_name[config.identity()])
-            for arm, config in self._compared(settings)
-            if config.identity() in by_name
-        ]
+        compared = trained(self._compared(settings), runs)
+        records = [Record.of(arm, run) for arm, run in compared]
         found = by_network(records)
         used = runs[0].measured["threads"]
         note = f"{self.dataset(settings)}; number of networks in brackets; medians over seeds"

@@ -12,6 +12,7 @@ from ibnn.lab.experiments.architectures.amounts import IMPLICIT, STANDARD, WIDER
 from ibnn.lab.experiments.architectures.claims import NAMES, best
 from ibnn.lab.experiments.architectures.record import Records
 from ibnn.lab.plotting import style
+from ibnn.lab.plotting.intervals import draw_intervals
 
 COLORS = {
     STANDARD: style.STANDARD,
@@ -55,17 +56,9 @@ def _curves(axes: Axes, records: Records) -> None:
 def _differences(axes: Axes, records: Records) -> None:
     measure = records.measure
     arms = [arm for arm in records.arms() if arm != STANDARD]
-    for place, arm in enumerate(arms):
-        found = records.difference(arm, STANDARD, best)
-        if found is None:
-            continue
-        ends = [measure.scale * found.low, measure.scale * found.high]
-        axes.plot(ends, [place, place], color=COLORS[arm], linewidth=1.6)
-        axes.plot([measure.scale * found.mean], [place], "o", color=COLORS[arm], markersize=5)
-    axes.axvline(0.0, color=style.STANDARD, linewidth=1.2)
-    axes.set_yticks(range(len(arms)), arms)
-    axes.set_ylim(len(arms) - 0.5, -0.5)
-    axes.set(title="minus standard, best epoch", xlabel=measure.unit)
+    found = {arm: records.difference(arm, STANDARD, best) for arm in arms}
+    draw_intervals(axes, found, measure.unit, COLORS, measure.scale)
+    axes.set_title("minus standard, best epoch")
 
 
 def _lam(axes: Axes, records: Records) -> None:

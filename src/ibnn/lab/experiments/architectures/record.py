@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from ibnn.lab.experiments.architectures.amounts import STANDARD
+from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import numbers
-from ibnn.lab.stats import Paired, median_curve, needed_for_common_best, paired, reaches
+from ibnn.lab.stats import Paired, median_curve, reaches
 
 COST, SECONDS = "step_cost", "step_seconds"
 
@@ -103,56 +104,22 @@ class Record:
         }
 
 
-Read = Callable[[Record], float]
-
-
-class Records:
+class Records(ByArm[Record]):
     """The networks of one architecture, by arm and seed."""
 
     def __init__(self, network: str, records: Iterable[Record]):
+        super().__init__(record for record in records if record.network == network)
         self.network = network
-        self._by_arm: dict[str, dict[int, Record]] = {}
-        for record in records:
-            if record.network == network:
-                self._by_arm.setdefault(record.arm, {})[record.seed] = record
-
-    def arms(self) -> list[str]:
-        """Those with at least one network."""
-        return list(self._by_arm)
-
-    def of(self, arm: str) -> list[Record]:
-        """The networks of an arm, by seed."""
-        return [record for _, record in sorted(self._by_arm.get(arm, {}).items())]
 
     @property
     def measure(self) -> Measure:
         """How these networks are compared."""
-        scores = (record.best for arm in self._by_arm.values() for record in arm.values())
-        return BITS if next(scores, 0.0) < 0 else ACCURACY
-
-    def by_seed(self, arm: str, read: Read) -> dict[int, float]:
-        """One number of every network of an arm."""
-        return {record.seed: read(record) for record in self.of(arm)}
-
-    def difference(self, arm: str, other: str, read: Read) -> Paired | None:
-        """`arm` minus `other`, pair by pair."""
-        return paired(self.by_seed(arm, read), self.by_seed(other, read))
+        return BITS if next((record.best for record in self), 0.0) < 0 else ACCURACY
 
     def costs(self, arm: str) -> dict[int, float]:
         """The time of a step over that of the standard network of equal seed."""
         standard = self._by_arm.get(STANDARD, {})
         return {r.seed: r.cost / standard[r.seed].cost for r in self.of(arm) if r.seed in standard}
-
-    def saved(self, arm: str, other: str) -> Paired | None:
-        """How many epochs earlier than its twin an arm has the highest score both reach."""
-        ours: dict[int, float] = {}
-        theirs: dict[int, float] = {}
-        first, second = self._by_arm.get(arm, {}), self._by_arm.get(other, {})
-        for seed in first.keys() & second.keys():
-            curves = first[seed].curve, second[seed].curve
-            epochs = list(range(1, 1 + len(curves[0])))
-            ours[seed], theirs[seed] = needed_for_common_best(epochs, *curves)
-        return paired(theirs, ours)
 
     def median_curve(self, arm: str) -> list[float]:
         """The median score after every epoch."""

@@ -10,7 +10,7 @@ from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.plane import Condition
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.dots import draw_dots
-from ibnn.lab.plotting.plane import Boundary, draw_plane
+from ibnn.lab.plotting.plane import Line, draw_panels
 from ibnn.lab.stats import percent
 from ibnn.lab.stats.region import unpack
 
@@ -19,31 +19,25 @@ Groups = Mapping[Condition, Sequence[Run]]
 
 def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     """Both panels: boundaries over the points, validation accuracies in the legend."""
-    figure, panels = style.figure(
-        2, width=9.6, height=6.0, title="Decision boundaries of the median networks"
-    )
     points = data.load(dataset)
     best = {condition.lam for condition in right}
     chosen_lam = f"λ = {best.pop():g}" if len(best) == 1 else "the best λ"
     slopes = " or ".join(sorted({f"{condition.slope:g}" for condition in left}))
-    titles = (f"λ at slope p = {slopes}", f"slope p at {chosen_lam}")
-    labels = ({c: c.short for c in left}, {c: c.label for c in right})
-    shades = (style.greens(len(left))[::-1], style.reds(len(right)))
-    panes = zip(panels, titles, (left, right), labels, shades, strict=True)
-    for axes, title, groups, names, colors in panes:
-        lines = [_boundary(standard, "standard", style.STANDARD, 2.6)] if standard else []
-        for (condition, runs), color in zip(groups.items(), colors, strict=True):
-            lines.append(_boundary(runs, names[condition], color, 1.8))
-        draw_plane(axes, points.x_test, points.y_test, lines)
-        axes.set_title(title if groups else f"{title}: not trained yet")
-    return figure
+    return draw_panels(
+        "Decision boundaries of the median networks",
+        (points.x_test, points.y_test),
+        _line(standard, "standard") if standard else None,
+        {
+            f"λ at slope p = {slopes}": [_line(runs, c.short) for c, runs in left.items()],
+            f"slope p at {chosen_lam}": [_line(runs, c.label) for c, runs in right.items()],
+        },
+    )
 
 
-def _boundary(runs: Sequence[Run], label: str, color: str, width: float) -> Boundary:
+def _line(runs: Sequence[Run], label: str) -> Line:
     """The network of the median seed; its accuracy goes to the legend."""
     drawn = median_run(runs)
-    text = f"{label}: {percent(drawn.result.accuracy)}"
-    return Boundary(drawn.network(), text, color, width)
+    return drawn.network(), f"{label}: {percent(drawn.result.accuracy)}"
 
 
 def median_run(runs: Sequence[Run]) -> Run:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
+from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.capacity import claims, figures
 from ibnn.lab.experiments.capacity.restarts import (
     BATCH,
@@ -91,12 +92,8 @@ class Capacity(Experiment):
         return total or None
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        by_name = {run.config.identity(): run for run in runs}
-        found = {
-            condition: Search.of(by_name[config.identity()])
-            for condition, config in self._configs(settings).items()
-            if config.identity() in by_name
-        }
+        compared = trained(self._configs(settings).items(), runs)
+        found = {condition: Search.of(run) for condition, run in compared}
         parts = claims.Parts(
             standard=found.get(Condition()),
             by_lam={c.lam: f for c, f in found.items() if c.lam is not None and c.slope == SLOPE},

@@ -9,35 +9,31 @@ from ibnn.lab.experiments.capacity.search import Search
 from ibnn.lab.experiments.plane import SLOPE
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.dots import draw_dots
-from ibnn.lab.plotting.plane import Boundary, draw_plane
+from ibnn.lab.plotting.plane import Line, draw_panels
 from ibnn.lab.stats import percent
 
 
 def draw_boundaries(dataset: str, parts: Parts, note: str) -> Figure:
     """The best network of every setting: lam on the left, p on the right."""
-    title = "Decision boundaries of the best of many restarts"
-    figure, panels = style.figure(2, width=9.6, height=6.0, title=title)
     points = data.load(dataset)
-    left = {f"λ = {lam:g}": search for lam, search in sorted(parts.by_lam.items())}
-    right = {f"p = {slope:g}": search for slope, search in sorted(parts.by_slope.items())}
     chosen = {search.run.config.lam for search in parts.by_slope.values()}
-    lam = f"{chosen.pop():g}" if len(chosen) == 1 else "?"
-    titles = (f"λ at slope p = {SLOPE:g}", f"slope p at λ = {lam}")
-    shades = (style.greens(len(left))[::-1], style.reds(len(right)))
-    for axes, title, searches, colors in zip(panels, titles, (left, right), shades, strict=True):
-        lines = []
-        if parts.standard:
-            lines.append(_line(parts.standard, "standard", style.STANDARD, 2.6))
-        for (name, search), color in zip(searches.items(), colors, strict=True):
-            lines.append(_line(search, name, color, 1.7))
-        draw_plane(axes, points.x_train, points.y_train, lines)
-        axes.set_title(title)
+    at = f"{chosen.pop():g}" if len(chosen) == 1 else "?"
+    by_lam, by_slope = sorted(parts.by_lam.items()), sorted(parts.by_slope.items())
+    figure = draw_panels(
+        "Decision boundaries of the best of many restarts",
+        (points.x_train, points.y_train),
+        _line(parts.standard, "standard") if parts.standard else None,
+        {
+            f"λ at slope p = {SLOPE:g}": [_line(s, f"λ = {lam:g}") for lam, s in by_lam],
+            f"slope p at λ = {at}": [_line(s, f"p = {slope:g}") for slope, s in by_slope],
+        },
+    )
     style.footnote(figure, note)
     return figure
 
 
-def _line(search: Search, name: str, color: str, width: float) -> Boundary:
-    return Boundary(search.network(), f"{name}: {percent(search.best)}", color, width)
+def _line(search: Search, name: str) -> Line:
+    return search.network(), f"{name}: {percent(search.best)}"
 
 
 def draw_units(parts: Parts, note: str) -> Figure:

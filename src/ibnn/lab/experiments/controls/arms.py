@@ -1,34 +1,12 @@
 """The arms: networks that differ in their neuron, or in one thing it might stand for."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-from ibnn.lab.training import RunConfig
+from ibnn.lab.experiments.arms import IMPLICIT, STANDARD, Arm
 
 NEGATIVE_LAM = -0.2
 WEIGHT_DECAY = 5e-4
 
-STANDARD, IMPLICIT = "standard", "implicit"
 NEGATIVE = f"implicit, lam = {NEGATIVE_LAM:g}"
 DECAY = "weight decay"
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One arm: its name in tables, and what it changes in the config of a standard network."""
-
-    name: str
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-    def of(self, standard: RunConfig) -> RunConfig:
-        """The run of this arm with the seed and everything else of a standard one."""
-        return standard.replace(**self.changes)
-
-    @property
-    def about(self) -> str:
-        """What it changes, by the names of the fields."""
-        return ", ".join(f"{name} {value}" for name, value in self.changes.items())
 
 
 # The families of the plan: implicit minus each of these.

@@ -5,7 +5,7 @@ from statistics import fmean, median
 
 from ibnn.lab.experiments.controls import arms
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
-from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim
 from ibnn.lab.stats import Paired, median_curve, paired, reaches
@@ -26,8 +26,7 @@ def gain(records: Records) -> Judged:
 
 def saved(records: Records, arm: str, other: str = STANDARD) -> Paired | None:
     """How many epochs earlier than its twin an arm has the highest accuracy both reach."""
-    ours, theirs = records.epochs_needed(arm, other)
-    return paired(theirs, ours)
+    return records.saved(arm, other, Record.smooth)
 
 
 def matched(records: Records, arm: str) -> tuple[float, float, float | None] | None:

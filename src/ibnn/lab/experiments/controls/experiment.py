@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ibnn.lab.attacks import PGD
+from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.controls import claims, figures, tables
 from ibnn.lab.experiments.controls.arms import ARMS, FEW, Arm
 from ibnn.lab.experiments.controls.record import SMOOTHED, WHITE_BOX, Record, Records
@@ -64,13 +65,9 @@ class Controls(ImageExperiment):
 
     def records(self, settings: Settings, runs: Sequence[Run]) -> Records:
         """The finished runs that are compared, by arm and seed."""
-        found = {run.config.identity(): run for run in runs}
-        results = {name: run.result for name, run in found.items()}
-        return Records(
-            self.record.of(arm.name, found[config.identity()])
-            for arm, config in self.compared(settings, results)
-            if config.identity() in found
-        )
+        results = {run.config.identity(): run.result for run in runs}
+        compared = self.compared(settings, results)
+        return Records(self.record.of(arm.name, run) for arm, run in trained(compared, runs))
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         records = self.records(settings, runs)

@@ -1,6 +1,6 @@
 """Learning curves of the arms, their differences, and their accuracy under attack."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -10,7 +10,8 @@ from ibnn.lab.experiments.controls import arms
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.plotting import style
-from ibnn.lab.stats import Paired, median_curve, paired
+from ibnn.lab.plotting.intervals import draw_intervals
+from ibnn.lab.stats import median_curve, paired
 from ibnn.lab.stats.families import EQUIVALENT
 
 # Okabe and Ito's other colors; dashes tell the further controls apart.
@@ -60,30 +61,15 @@ def draw_differences(records: Records) -> Figure:
     height = 1.7 + 0.3 * max(1, len(shown))
     title = "Differences of best accuracy between networks of equal seeds"
     figure, (first, second) = style.figure(2, width=8.4, height=height, title=title)
-    _intervals(first, over, "arm minus standard, points")
-    _intervals(second, left, "implicit minus arm, points")
+    colors = {IMPLICIT: style.IMPLICIT}
+    draw_intervals(first, over, "arm minus standard, points", colors)
+    draw_intervals(second, left, "implicit minus arm, points", colors)
     second.axvspan(-100 * EQUIVALENT, 100 * EQUIVALENT, color=style.QUIET, alpha=0.15, linewidth=0)
     pairs = [found.count for found in (*over.values(), *left.values()) if found is not None]
     if pairs:
         counts = " to ".join(map(str, sorted({min(pairs), max(pairs)})))
         style.footnote(figure, f"{counts} pairs of equal seeds")
     return figure
-
-
-def _intervals(axes: Axes, found: Mapping[str, Paired | None], label: str) -> None:
-    names = list(found)
-    for place, name in enumerate(names):
-        difference = found[name]
-        if difference is None:
-            continue
-        color = {IMPLICIT: style.IMPLICIT}.get(name, style.INK)
-        low, high = 100 * difference.low, 100 * difference.high
-        axes.plot([low, high], [place, place], color=color, linewidth=1.6)
-        axes.plot([100 * difference.mean], [place], "o", color=color, markersize=5)
-    axes.axvline(0.0, color=style.STANDARD, linewidth=1.2)
-    axes.set_yticks(range(len(names)), names)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-    axes.set_xlabel(label)
 
 
 def draw_attacked(records: Records, eps: Sequence[float], note: str) -> Figure:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
+from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import numbers
-from ibnn.lab.stats import needed_for_common_best, running_mean
+from ibnn.lab.stats import running_mean
 
 SMOOTHED = 3  # epochs of the running mean
 WHITE_BOX = "white_box"
@@ -64,32 +65,16 @@ class Record:
         return running_mean(self.curve, SMOOTHED)
 
 
-class Records:
+class Records(ByArm[Record]):
     """The networks of several arms, by arm and seed."""
-
-    def __init__(self, records: Iterable[Record]):
-        self._by_arm: dict[str, dict[int, Record]] = {}
-        for record in records:
-            self._by_arm.setdefault(record.arm, {})[record.seed] = record
-
-    def __iter__(self):
-        return (record for arm in self._by_arm.values() for record in arm.values())
-
-    def arms(self) -> list[str]:
-        """Those with at least one network."""
-        return list(self._by_arm)
-
-    def of(self, arm: str) -> list[Record]:
-        """The networks of an arm, by seed."""
-        return [record for _, record in sorted(self._by_arm.get(arm, {}).items())]
 
     def best(self, arm: str) -> dict[int, float]:
         """Best accuracy by seed: the primary measure."""
-        return {record.seed: record.best for record in self.of(arm)}
+        return self.by_seed(arm, lambda record: record.best)
 
     def last(self, arm: str) -> dict[int, float]:
         """Accuracy after the last epoch by seed."""
-        return {record.seed: record.last for record in self.of(arm)}
+        return self.by_seed(arm, lambda record: record.last)
 
     def attacked(self, arm: str) -> list[float]:
         """White-box accuracy at every eps, the median of the networks that were attacked."""
@@ -103,17 +88,6 @@ class Records:
     def lost(self, arm: str) -> dict[int, float]:
         """What the attack takes from the clean accuracy of the same images, by seed."""
         return {r.seed: r.attacked[0] - r.robust for r in self.of(arm) if r.robust is not None}
-
-    def epochs_needed(self, arm: str, other: str) -> tuple[dict[int, float], dict[int, float]]:
-        """Epochs that each arm needs for the highest accuracy both reach, by common seed."""
-        first, second = self._by_arm.get(arm, {}), self._by_arm.get(other, {})
-        ours: dict[int, float] = {}
-        theirs: dict[int, float] = {}
-        for seed in first.keys() & second.keys():
-            curves = first[seed].smooth(), second[seed].smooth()
-            epochs = range(1, len(curves[0]) + 1)
-            ours[seed], theirs[seed] = needed_for_common_best(list(epochs), *curves)
-        return ours, theirs
 
 
 def _numbers(text: str) -> tuple[float, ...]:

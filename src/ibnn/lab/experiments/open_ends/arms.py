@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
-from ibnn.lab.training import RunConfig
+from ibnn.lab.experiments.arms import IMPLICIT, STANDARD, Arm
 
-STANDARD, IMPLICIT, FREE, PEAKED = "standard", "implicit", "lam free", "non-monotonic sigma"
+FREE, PEAKED = "lam free", "non-monotonic sigma"
 WINDOW, EXTENT = "window", "extent learnt"
 SIDE = 7  # of the window; its Gaussian starts at a standard deviation of SIDE / 4
 
 _WINDOW = {"coupling": "window", "window": SIDE, "window_profile": "gaussian"}
 
 
-@dataclass(frozen=True)
-class Arm:
-    """One arm: what it changes in the standard network, and what it is compared with."""
-
-    name: str
-    against: str | None = None
-    changes: Mapping[str, Any] = field(default_factory=dict)
-
-    def of(self, standard: RunConfig) -> RunConfig:
-        """The run of this arm with the seed and everything else of a standard one."""
-        return standard.replace(**self.changes)
-
-
 def _implicit(name: str, against: str, **changes: Any) -> Arm:
-    return Arm(name, against, {"neuron": "implicit", **changes})
+    return Arm(name, {"neuron": "implicit", **changes}, against)
 
 
 ARMS = {

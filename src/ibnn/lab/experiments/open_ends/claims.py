@@ -15,12 +15,12 @@ from ibnn.lab.stats.families import Judged, judge
 def family(records: Records) -> dict[str, Judged]:
     """Each option that was tried minus the arm it changes, as one family."""
     tried = [name for name in OPTIONS if records.of(name)]
-    return judge({name: records.difference(name, str(ARMS[name].against)) for name in tried})
+    return judge({name: records.gain(name, str(ARMS[name].against)) for name in tried})
 
 
 def claims(records: Records) -> list[Claim]:
     """The gain these options start from, then each of them."""
-    gain = judge({IMPLICIT: records.difference(IMPLICIT, STANDARD)})[IMPLICIT]
+    gain = judge({IMPLICIT: records.gain(IMPLICIT, STANDARD)})[IMPLICIT]
     made = [
         Claim(
             "(Where they start) The learnt implicit bias is more accurate than the standard one.",
@@ -83,7 +83,7 @@ def table(records: Records) -> Table:
     judged, rows = family(records), []
     for arm in records.arms():
         group = records.of(arm)
-        over = records.difference(arm, STANDARD) if arm != STANDARD else None
+        over = records.gain(arm, STANDARD) if arm != STANDARD else None
         rows.append(
             {
                 "Arm": arm,

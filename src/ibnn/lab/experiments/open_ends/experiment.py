@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import ibnn
+from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment, Size
 from ibnn.lab.experiments.open_ends import claims, figures
@@ -46,12 +47,8 @@ class OpenEnds(ImageExperiment):
         return {EXTENT: [float(w.std.detach()) for w in windows if isinstance(w, ibnn.Window)]}
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        by_name = {run.config.identity(): run for run in runs}
-        records = Records(
-            Record.of(arm, by_name[config.identity()])
-            for arm, config in self._compared(settings)
-            if config.identity() in by_name
-        )
+        compared = trained(self._compared(settings), runs)
+        records = Records(Record.of(arm, run) for arm, run in compared)
         left_out = [name for name in ARMS if name not in self._arms(settings)]
         notes = [f"Left out on maps this large: {', '.join(left_out)}."] if left_out else []
         note = f"{amounts(runs)}; mean and 95 % interval, not corrected"
@@ -59,7 +56,7 @@ class OpenEnds(ImageExperiment):
             headline=claims.headline(records),
             pictures=[Picture(self.name, figures.draw(records, note), CAPTION)],
             claims=claims.claims(records),
-            rows=[record.row() for arm in records.arms() for record in records.of(arm)],
+            rows=[record.row() for record in records],
             tables=[claims.table(records), claims.learnt_table(records)],
             notes=[*NOTES, *notes],
             rule=RULE,

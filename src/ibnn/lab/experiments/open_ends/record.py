@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import numbers
-from ibnn.lab.stats import Paired, paired
+from ibnn.lab.stats import Paired
 
 EXTENT = "extent"
 
@@ -70,26 +70,9 @@ class Record:
         }
 
 
-class Records:
+class Records(ByArm[Record]):
     """The networks of several arms, by arm and seed."""
 
-    def __init__(self, records: Iterable[Record]):
-        self._by_arm: dict[str, dict[int, Record]] = {}
-        for record in records:
-            self._by_arm.setdefault(record.arm, {})[record.seed] = record
-
-    def arms(self) -> list[str]:
-        """Those with at least one network."""
-        return list(self._by_arm)
-
-    def of(self, arm: str) -> list[Record]:
-        """The networks of an arm, by seed."""
-        return [record for _, record in sorted(self._by_arm.get(arm, {}).items())]
-
-    def best(self, arm: str) -> dict[int, float]:
-        """Best accuracy by seed."""
-        return {record.seed: record.best for record in self.of(arm)}
-
-    def difference(self, arm: str, other: str) -> Paired | None:
+    def gain(self, arm: str, other: str) -> Paired | None:
         """`arm` minus `other` in best accuracy, pair by pair."""
-        return paired(self.best(arm), self.best(other))
+        return self.difference(arm, other, lambda record: record.best)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ibnn.lab import data
+from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment, Size
 from ibnn.lab.experiments.overfitting import claims, figures
@@ -57,12 +58,8 @@ class Overfitting(ImageExperiment):
         return {LEARNT: float(by_heart), "wrong": len(labels)}
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        by_name = {run.config.identity(): run for run in runs}
-        records = Records(
-            Record.of(arm, by_name[config.identity()])
-            for arm, config in self._configs(settings)
-            if config.identity() in by_name
-        )
+        compared = trained(self._configs(settings), runs)
+        records = Records(Record.of(arm, run) for arm, run in compared)
         seeds = self.preset(settings).seeds
         note = f"{amounts(runs)}, {seeds} seeds of each network; median and whole range"
         return Findings(
