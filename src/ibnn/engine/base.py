@@ -17,7 +17,7 @@ class EngineError(ValueError):
 class Case(NamedTuple):
     """What is to be computed, as far as an engine must know to say whether it can.
 
-    Args:
+    Attributes:
         operation: "solve", "adjoint" or "pair_sum".
         sums: those of the coupling: "uniform", "window" or "matrix" by name, or a user's own.
         sigma: the dendritic nonlinearity.
