@@ -8,7 +8,7 @@ from ibnn._core import adjoint
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
 from ibnn._core.solution import Solution
-from ibnn._core.solve import solve_rows, weight_for
+from ibnn._core.solve import solve_rows, value_of_rows, weight_for
 from ibnn.coupling import Coupling, Uniform
 from ibnn.sigma import Sigma
 from ibnn.solver import Solver
@@ -66,7 +66,7 @@ def implicit_bias(
     options = solve_options(
         coupling, sigma, solver, adjoint, engine, atol, rtol, max_steps, on_failure
     )
-    return solve_rows(y, lam, slope, coupling, start, options)[0]
+    return value_of_rows(y, lam, slope, coupling, start, options)
 
 
 def solve(

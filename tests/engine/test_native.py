@@ -178,6 +178,45 @@ def test_pair_sums_agree_with_all_pairs_written_out(sigma, order):
 
 
 @pytest.mark.parametrize("sigma", SIGMAS)
+def test_sums_of_float_rows_are_exact_to_rounding_of_their_weights(sigma):
+    """Also where one unit has all the weight, and on rows that have to be left to doubles."""
+    generator = np.random.default_rng(7)
+    rows = {
+        f"{kind} {std:g}": make_row(kind, 200, std, generator)
+        for kind in ROW_KINDS
+        for std in (1e-6, 1e-3, 0.1, 1.0, 10.0, 100.0)
+    }
+    rows["apart"] = generator.standard_normal(200) / 10 + 12.0 * generator.integers(0, 3, 200)
+    rows["heavy tails"] = generator.standard_cauchy(200)
+    rows["shifted"] = generator.standard_normal(200) + 300
+    rows["short"] = generator.standard_normal(16)
+    rows["one more than a register"] = generator.standard_normal(265)
+    rows["long"] = generator.standard_normal(8300)
+    for name, row in rows.items():
+        z = row.astype(np.float32)
+        exact = z.astype(np.float64)
+        random = generator.standard_normal(len(z)).astype(np.float32)
+        spike = np.zeros_like(random)
+        spike[5] = 1
+        seen = slice(0, 200)  # all pairs of the long row would take seconds
+        pairs = exact[None, :] - exact[seen, None]
+        wide = torch.tensor(z)[None]
+        for weights in (None, random, spike) if len(z) < 1000 else (random,):
+            a = np.ones(len(z)) if weights is None else weights.astype(np.float64)
+            given = None if weights is None else torch.tensor(weights)[None]
+            # 2e-7 and 1e-6 of a pair (see quick_cells.h), and a few roundings on either way
+            for order, tolerance in ((0, 1.5e-6), (1, 2e-6)):
+                got = native.pair_sum(wide, given, order, sigma)[0, seen].double().numpy()
+                error = np.abs(got - sigma_of(pairs, sigma, order) @ a / len(z)).max()
+                assert error <= tolerance * np.abs(a).mean(), (name, order)
+            if given is not None:
+                slopes = sigma_of(pairs, sigma, 1)
+                change = (slopes @ a - slopes.sum(1) * a[seen]) / len(z)
+                error = np.abs(native.bias_change(wide, given, sigma)[0, seen].numpy() - change)
+                assert (error <= 2e-6 * (np.abs(a).mean() + np.abs(a[seen]))).all(), name
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
 def test_wide_rows_of_many_units(sigma):
     """A range of a thousand, a cluster with far units, 5000 units: by residual and order kept."""
     generator = torch.Generator().manual_seed(1)
@@ -297,6 +336,7 @@ for dtype in (torch.float32, torch.float64):
             assert z[~good].isnan().all()
             for order in range(4):
                 native.pair_sum(y, g, order, sigma)
+            native.bias_change(y, g, sigma)
 print("survived")
 """
 

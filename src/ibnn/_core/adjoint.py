@@ -57,7 +57,9 @@ class pair_sum(Function):
         order, rest = ctx.order, (ctx.units, ctx.options)
         back = None if weight is None else ctx.options.sums.transpose(weight)
         grad_z = grad_a = grad_weight = None
-        if ctx.needs_input_grad[0]:
+        if ctx.needs_input_grad[0] and order == 0 and a is None and weight is None:
+            grad_z = bias_change(z, g, *rest)
+        elif ctx.needs_input_grad[0]:
             received = pair_sum(z, g, back, order + 1, *rest) * (-1) ** order
             grad_z = (received if a is None else received * a) - g * pair_sum(
                 z, a, weight, order + 1, *rest
@@ -97,8 +99,63 @@ def _moved_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, dz: Tensor, order: int, rest: Any
 ) -> Tensor:
     """How P_n(z, a) changes as z moves by dz."""
+    if order == 0 and a is None and weight is None:
+        return bias_change(z, dz, *rest)
     pull = pair_sum(z, dz if a is None else a * dz, weight, order + 1, *rest)
     return pull - dz * pair_sum(z, a, weight, order + 1, *rest)
+
+
+@differentiable
+class bias_change(Function):
+    """DB(z) v = P_1(z, v) - v P_1(z, 1) with uniform weights, where DB is symmetric: one pass over
+    the units where two sums would be two."""
+
+    @staticmethod
+    def forward(z, v, units, options):  # type: ignore[override]
+        return ops.bias_change(z, v, units, options.text)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # type: ignore[override]
+        z, v, ctx.units, ctx.options = inputs
+        ctx.save_for_backward(z, v)
+        ctx.save_for_forward(z, v)
+
+    @staticmethod
+    def backward(ctx, u):  # type: ignore[override]
+        z, v = ctx.saved_tensors
+        rest = ctx.units, ctx.options
+        grad_z = _twist(z, u, v, None, rest) if ctx.needs_input_grad[0] else None
+        return grad_z, bias_change(z, u, *rest), None, None
+
+    @staticmethod
+    def tangent(ctx, dz, dv, *_):  # type: ignore[override]
+        z, v = ctx.saved_tensors
+        rest = ctx.units, ctx.options
+        change = torch.zeros_like(z) if dv is None else bias_change(z, dv, *rest)
+        if dz is not None:
+            change = change + _moved_sum(z, v, None, dz, 1, rest)
+            change = change - v * _moved_sum(z, None, None, dz, 1, rest)
+        return change
+
+    @staticmethod
+    def vmap(info, in_dims, z, v, units, options):  # type: ignore[override]
+        return _vmap_rows(
+            lambda rows, _: bias_change(*rows, units, options),
+            info.batch_size,
+            (z, v),
+            in_dims[:2],
+            None,
+            None,
+        )
+
+
+def _twist(z: Tensor, q: Tensor, v: Tensor, weight: Tensor | None, rest: Any) -> Tensor:
+    """The derivative of q . DB(z) v by z: a third-order sum over pairs."""
+
+    def total(a: Tensor | None) -> Tensor:
+        return pair_sum(z, a, weight, 2, *rest)
+
+    return q * v * total(None) + total(q * v) - q * total(v) - v * total(q)
 
 
 @differentiable
@@ -188,9 +245,7 @@ class linear_solve(Function):
         q, _ = linear_solve(z, grad_v + of_dot * total(None, 0), strength, weight, *rest)
         grad_z = grad_strength = grad_weight = None
         if ctx.needs_input_grad[0]:
-            # of -q . (J v): a third-order sum over pairs
-            twist = q * v * total(None, 2) + total(q * v, 2) - q * total(v, 2) - v * total(q, 2)
-            grad_z = of_dot * bias_change - c * twist
+            grad_z = of_dot * bias_change - c * _twist(z, q, v, weight, rest)
         if ctx.needs_input_grad[2]:
             grad_strength = -_row_sum(q * bias_change)
         if weight is not None and ctx.needs_input_grad[3]:

@@ -47,6 +47,14 @@ def pair_sum(
     return engine.pair_sum(case, z, a, weight)
 
 
+def bias_change(z: Tensor, v: Tensor, units: Sequence[int], options: SolveOptions) -> Tensor:
+    """P_1(z, v) - v P_1(z, 1), by the engine that has it; uniform weights."""
+    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, 1)
+    engine = engines.choose(case, options.engine)
+    assert engine is not None  # the portable one has every sum
+    return engine.bias_change(case, z, v, None)
+
+
 def system(
     y: Tensor,
     strength: Tensor,

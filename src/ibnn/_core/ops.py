@@ -1,4 +1,4 @@
-"""The opaque ops: a solve, a linear solve and two sums, as torch sees them.
+"""The opaque ops: a solve, a linear solve and three sums, as torch sees them.
 
 Rows of units in, rows of units out; real numbers only, no gradients (those are in `adjoint`). They
 are opaque ops so that `torch.compile` and `torch.export` keep them whole, and take text only: `how`
@@ -15,6 +15,7 @@ from torch import Tensor
 from ibnn import engine as engines
 from ibnn._core import later, solution
 from ibnn._core.on_sums import adjoint_on_sums, solve_on_sums, tolerances
+from ibnn._core.on_sums import bias_change as change_by_engine
 from ibnn._core.on_sums import pair_sum as sum_by_engine
 from ibnn._core.opaque import opaque
 from ibnn._core.options import read
@@ -162,6 +163,17 @@ def pair_sum(
 ) -> Tensor:
     """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
     return sum_by_engine(z, a, weight, order, units, read(how)) if z.numel() else z.clone()
+
+
+def _empty_bias_change(z, v, units, how):
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
+
+
+@opaque(_empty_bias_change)
+@_in_full_precision
+def bias_change(z: Tensor, v: Tensor, units: Sequence[int], how: str) -> Tensor:
+    """DB(z) v = P_1(z, v) - v P_1(z, 1), uniform weights."""
+    return change_by_engine(z, v, units, read(how)) if z.numel() else z.clone()
 
 
 def _empty_pair_outer(z, g, a, weight, order, units, how):

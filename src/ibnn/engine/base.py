@@ -132,6 +132,17 @@ class Engine:
         """
         raise NotImplementedError
 
+    def bias_change(self, case: Case, z: Tensor, v: Tensor, weight: Tensor | None) -> Tensor:
+        """P_1(z, v) - v P_1(z, 1): how B(z) changes as z moves by v.
+
+        Args:
+            case: that of a pair sum of order 1.
+            z: (rows, units).
+            v: of the same shape.
+            weight: what the coupling's `weight` returned.
+        """
+        return self.pair_sum(case, z, v, weight) - v * self.pair_sum(case, z, None, weight)
+
 
 def case_of(
     operation: str, rows: Tensor, sums: PairSums, sigma: Sigma, units: Sequence[int], order: int = 0

@@ -11,7 +11,7 @@ from ibnn import solver as solvers
 from ibnn._core.adjoint import is_plain
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor
-from ibnn._core.solve import solve_rows
+from ibnn._core.solve import value_of_rows
 from ibnn.coupling import Coupling
 from ibnn.functional import solve_options
 from ibnn.nn import record
@@ -220,7 +220,7 @@ class ImplicitLayer(nn.Module):
         if self._options_of != self._monitor.number:
             self._write_options()  # torch copies parametrized layers without __setstate__
         lam, slope = self.effective_lam, self.effective_slope
-        return solve_rows(y, lam, slope, self.coupling, None, self._options)[0]
+        return value_of_rows(y, lam, slope, self.coupling, None, self._options)
 
     def _symbolic(self, input: Any) -> Any:
         """What torch.fx records in place of a forward pass: the call of this layer as a whole."""

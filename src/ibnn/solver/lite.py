@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
 from ibnn.solver.base import Found, Solver, judge
@@ -18,6 +19,7 @@ class Lite(Solver):
     approximate: ClassVar[bool] = True
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
-        z = start - system.residual(start)
+        z = system.y - system.strength * system.bias(start)
         steps = z.new_ones(len(z)).int()
-        return judge(system, z, system.residual(z), steps)
+        with torch.no_grad():
+            return judge(system, z, system.residual(z), steps)

@@ -54,6 +54,11 @@ class NativeEngine(Engine):
             return calls.window_sum(z, a, weight, case.order, sigma, case.units)
         return calls.matrix_sum(z, a, weight, case.order, sigma)
 
+    def bias_change(self, case: Case, z: Tensor, v: Tensor, weight: Tensor | None) -> Tensor:
+        if weight is None:
+            return calls.bias_change(z, v, case.sigma.name)
+        return super().bias_change(case, z, v, weight)
+
 
 def _weights(case: Case, weight: Tensor | None) -> calls.Weights | None:
     if weight is None:

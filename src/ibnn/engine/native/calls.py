@@ -44,6 +44,13 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     return out
 
 
+def bias_change(z: Tensor, v: Tensor, sigma: str) -> Tensor:
+    """(1/D) sum_k s'(z_k - z_i) (v_k - v_i) for rows of z."""
+    out = torch.empty_like(z, memory_format=torch.contiguous_format)
+    _call("bias_change", z, _contiguous(z, v), (ctypes.c_int(SIGMAS[sigma]),), (out,))
+    return out
+
+
 def window_sum(
     z: Tensor, a: Tensor | None, taps: Tensor, order: int, sigma: str, units: Sequence[int]
 ) -> Tensor:

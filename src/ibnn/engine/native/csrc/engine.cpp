@@ -35,6 +35,10 @@ inline Layout layout_of(long rows, long n, const long* steps) {
     return ibnn::with_sigma(                                                                                          \
         sigma, [=](auto kind) { return ibnn::pair_sum<kind.value, T>(z, a, rows, n, order, out, threads); });         \
   }                                                                                                                   \
+  extern "C" int ibnn_bias_change_##suffix(const T* z, const T* v, long rows, long n, int sigma, T* out, int threads) { \
+    return ibnn::with_sigma(                                                                                          \
+        sigma, [=](auto kind) { return ibnn::bias_change<kind.value, T>(z, v, rows, n, out, threads); });             \
+  }                                                                                                                   \
   extern "C" int ibnn_window_sum_##suffix(const T* z, const T* a, long rows, long n, const T* taps,                    \
                                           const long* units, const long* window, int order, int sigma, T* out,        \
                                           int threads) {                                                              \

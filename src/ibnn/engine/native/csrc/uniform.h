@@ -90,4 +90,11 @@ int pair_sum(const T* z, const T* a, long rows, long n, int order, T* out, int t
   });
 }
 
+template <Sigma kind, class T> int bias_change(const T* z, const T* v, long rows, long n, T* out, int threads) {
+  return for_each(rows, threads, cost_of_row(n), [=](long row) {
+    if (!finite_row(z + row * n, n) || !finite_row(v + row * n, n)) return spoil(out + row * n, n);
+    buffers<kind, T>().bias_change(z + row * n, v + row * n, n, out + row * n);
+  });
+}
+
 }  // namespace ibnn

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 class LiteMap(OwnLam):
     def forward(self, y: Tensor) -> Tensor:
         rows = y.flatten(2)  # a map is one row of units
-        # the residual z - y + lam B(z) at z = y is lam B(y)
-        step = ibnn.residual(rows, rows, self.effective_lam, self.effective_slope)
-        return y - step.view_as(y)
+        lam, slope = self.effective_lam, self.effective_slope
+        return ibnn.implicit_bias(rows, lam, slope, solver="lite").view_as(y)
 
 
 class Lite(MapKind):
