@@ -51,6 +51,25 @@ def test_text_stays_text_in_markdown(tmp_path):
         assert claims == ["| &lt;i&gt;a\\|b&lt;/i&gt; | \\`x\\` \\| y \\| z \\| | **yes** |"]
 
 
+def test_what_was_exported_before_stays_on_the_page(tmp_path):
+    first, second = tmp_path / "results", tmp_path / "later"
+    report(first, headline="first")
+    export(first, tmp_path / "out")
+    report(second, headline="second").rename(second / "learning-speed-another")
+    export(second, tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert page.count("\n## ") == 1
+    assert [line for line in page.splitlines() if line in ("first", "second")] == [
+        "second",
+        "first",
+    ]
+    report(tmp_path / "again", headline="third")
+    export(tmp_path / "again", tmp_path / "out")
+    page = (tmp_path / "out" / "README.md").read_text()
+    assert "third" in page
+    assert "first" not in page
+
+
 def test_text_stays_text_in_the_overview(tmp_path):
     report(tmp_path)
     page = write_overview(tmp_path).read_text()

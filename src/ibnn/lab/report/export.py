@@ -7,17 +7,21 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from ibnn.lab import files
-from ibnn.lab.report.overview import chapters
+from ibnn.lab.experiments.registry import get, names
+from ibnn.lab.report.overview import Entry, chapters
 
 README = "README.md"
 SMOKE = "**Preset smoke: the numbers mean nothing.**"
 
 
 def export(root: str | os.PathLike[str], target: str | os.PathLike[str]) -> list[Path]:
-    """Write one folder per report below `root`, and a page with every claim; the pages' paths."""
+    """Write one folder per report below `root`, and a page with every claim; the pages' paths.
+
+    Reports that were exported to `target` before stay there, and on its page.
+    """
     found, _ = chapters(root)
     written = []
     for chapter in found:
@@ -30,16 +34,45 @@ def export(root: str | os.PathLike[str], target: str | os.PathLike[str]) -> list
                 shutil.copyfile(source / name, goal / name)
             files.write_text(goal / README, _page(entry.findings, data))
             written.append(goal / README)
-    lines = ["# Every claim, and what was measured", ""]
+    page = Path(target) / README
+    sections = _sections(page.read_text(encoding="utf-8")) if page.is_file() else {}
     for chapter in found:
-        lines += [f"## {_plain(chapter.title)}", ""]
-        for entry in chapter.entries:
-            lines += [f"### [{_plain(entry.where)}]({quote(entry.folder)}/{README})", ""]
-            lines += [SMOKE, ""] if entry.is_smoke else []
-            lines += [_plain(entry.findings["headline"]), ""]
-            lines += [*_claims(entry.findings["claims"]), ""]
-    files.write_text(Path(target) / README, "\n".join(lines))
-    return [Path(target) / README, *written]
+        own = {entry.folder: _section(entry) for entry in chapter.entries}
+        title = _plain(chapter.title)
+        sections[title] = dict(sorted({**sections.get(title, {}), **own}.items()))
+    files.write_text(page, _overview(sections))
+    return [page, *written]
+
+
+# by the title of the experiment and the folder of the report: what the page of all claims says
+Sections = dict[str, dict[str, str]]
+
+
+def _section(entry: Entry) -> str:
+    lines = [f"### [{_plain(entry.where)}]({quote(entry.folder)}/{README})", ""]
+    lines += [SMOKE, ""] if entry.is_smoke else []
+    lines += [_plain(entry.findings["headline"]), "", *_claims(entry.findings["claims"])]
+    return "\n".join(lines)
+
+
+def _overview(sections: Sections) -> str:
+    titles = [_plain(get(name).title) for name in names()]
+    order = [title for title in titles if title in sections]
+    order += [title for title in sections if title not in titles]
+    parts = ["# Every claim, and what was measured"]
+    for title in order:
+        parts += [f"## {title}", *sections[title].values()]
+    return "\n\n".join(parts) + "\n"
+
+
+def _sections(page: str) -> Sections:
+    """Those of an earlier export: reports that are in the folder already stay on its page."""
+    found: Sections = {}
+    for chapter in page.split("\n## ")[1:]:
+        title, *texts = chapter.split("\n### ")
+        linked = [(re.search(r"\]\((.*?)/", text), text) for text in texts]
+        found[title.strip()] = {unquote(m[1]): f"### {text.strip()}" for m, text in linked if m}
+    return found
 
 
 def _page(findings: Mapping[str, Any], data: str) -> str:
