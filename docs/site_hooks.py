@@ -56,6 +56,13 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?:src|tests|examples)\b[^)]*\)", r"\1", markdown)
 
 
+def on_post_page(output: str, config: Any, **_: object) -> str:
+    """Nothing is fetched from the network: search on pages from a disk has a script of its own."""
+    shim = (DOCS / "offline_search.js").read_text(encoding="utf-8")
+    theirs = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+    return output.replace(theirs, f"<script>\n{shim}</script>")
+
+
 def on_post_build(config: Any, **_: object) -> None:
     from ibnn.lab.playground import write
 

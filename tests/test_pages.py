@@ -187,3 +187,7 @@ def test_the_site_builds_without_a_warning(tmp_path):
         check=False,
     )
     assert answer.returncode == 0, answer.stderr[-2000:]
+    fetched = re.compile(r'<(?:script|img|iframe)[^>]*\bsrc="https?://[^"]*"')  # to read it offline
+    pages = {page.name: page.read_text(encoding="utf-8") for page in tmp_path.rglob("*.html")}
+    assert "api.html" in pages
+    assert not any(fetched.search(text) for text in pages.values())
