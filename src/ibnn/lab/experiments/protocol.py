@@ -40,6 +40,7 @@ def protocol(runs: Sequence[Run], *, lam: str | None = None) -> list[Line]:
     lines = [
         ("Network", _network(runs)),
         *(("Neuron", text) for text in _each(configs, _neuron) if text),
+        ("Place", _joined([c for c in configs if c.neuron != "standard"], _place)),
         ("Sigma", _joined(implicit, lambda c: c.sigma)),
         ("Slope p", _joined(implicit, _slope, "; ")),
         ("Coupling", _joined(implicit, _coupling, "; ")),
@@ -106,6 +107,11 @@ def _neuron(config: RunConfig) -> str:
     """The neuron's equation, unless it is the standard one's."""
     about = neuron_kind(config.neuron).about
     return "" if config.neuron == "standard" else f"{config.neuron}: {about}"
+
+
+def _place(config: RunConfig) -> str:
+    """Of the neuron in a block, where the network has several."""
+    return config.place if "place" in network_kind(config.network).fields else ""
 
 
 def _slope(config: RunConfig) -> str:

@@ -14,6 +14,7 @@ from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Run, Settings
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
+from ibnn.lab.stats import counted
 from ibnn.lab.training import Result, RunConfig, with_checksum
 
 SEEDS = 5
@@ -76,7 +77,7 @@ class Architectures(Experiment):
             tables=[
                 made(group) for group in found.values() for made in (claims.table, claims.lam_table)
             ],
-            notes=[*NOTES, f"Steps were timed with {used} thread{'s' * (used > 1)}."],
+            notes=[f"Steps were timed with {counted(used, 'thread')}."],
             rule=RULE,
             settings=[line for name in found for line in _lines(name, runs)],
         )
@@ -115,17 +116,6 @@ CAPTION = (
     "standard network of equal seed in the best epoch, mean and 95 % interval, not corrected; to "
     "the right is better. Right: lam of every layer after training, networks as dots, medians as "
     "lines."
-)
-NOTES = (
-    "The paper has no such networks: the questions and the settings are ours. lam is learnt from 0 "
-    "together with the weights, without a warm-up of standard neurons.",
-    "In the ViT and the GPT the neuron is in the hidden layer of each feed-forward block; the "
-    "units of one token are one row. instance-norm there normalizes the units of a token.",
-    "The best epoch is chosen on the test split, for every arm alike. For text a difference is in "
-    "bits per character saved: positive is better, as for accuracy.",
-    "A step's cost is a ratio of processor times: each trained network takes turns with a standard "
-    "one of the usual width on one batch, and the least of several steps counts. Seconds of whole "
-    "trainings depend on what else the machine did.",
 )
 RULE = (
     "The rule was written before the runs: docs/verdict-plan.md. Differences are of equal seeds; "
