@@ -95,8 +95,16 @@ def test_epochs_saved_by_hand():
     assert saved("running_mean", "epoch")(rows).mean == pytest.approx(1.0)
 
 
-def test_how_much_was_trained_is_read_off_the_runs():
-    scope = Sources(DOCS / "results").get("pgd", "fashion-mnist").scope
-    # pgd lists no epochs: they come from the file of another experiment with the same runs
-    assert "epochs" in scope
-    assert "images" in scope
+def test_how_much_was_trained_is_read_off_the_page(tmp_path):
+    settings = "- Preset: {}\n- Data: mine, 801 to 8,000 training and 2,000 validation examples\n"
+    for name, preset in (("pgd", "cpu"), ("pixle", "paper")):
+        folder = tmp_path / f"{name}-cifar10"
+        folder.mkdir()
+        (folder / f"{name}.csv").write_text("run\na\n")
+        page = settings.format(preset) + "- Training: 80 epochs after 2 of warm-up\n"
+        (folder / "README.md").write_text(page)
+    reduced, full = Sources(tmp_path).all()
+    assert reduced.scope == full.scope == "80 epochs, 8,000 images"
+    assert (reduced.is_full, full.is_full) == (False, True)
+    assert reduced.command == "ibnn run pgd --dataset cifar10"
+    assert full.command == "ibnn run pixle --dataset cifar10 --preset paper"

@@ -11,6 +11,7 @@ from ibnn.lab.stats.families import EQUIVALENT, judge
 
 STANDARD, IMPLICIT = "standard", "implicit"
 LEARNT, NEGATIVE = "implicit, λ learnt", "implicit, λ = -0.2"
+REDUCED = "†"  # beside what was not trained in full
 PIXLE = "similarity, as torchattacks writes it"
 
 
@@ -35,7 +36,8 @@ class Effect:
         # equivalence is defined for accuracies alone
         margin = EQUIVALENT if self.unit == "points" else 0.0
         judged = judge({"": self.difference(source.rows)}, margin)[""]
-        return f"**{judged.answer}**: {judged.text(self.unit, self.scale, self.digits)}"
+        reduced = "" if source.is_full else f" {REDUCED}"
+        return f"**{judged.answer}**: {judged.text(self.unit, self.scale, self.digits)}{reduced}"
 
 
 def _by_seed(rows: Sequence[Row], neuron: str, column: str, axis: str) -> dict[int, list[float]]:

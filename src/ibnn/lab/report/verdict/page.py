@@ -125,7 +125,7 @@ def sources_table(sources: Sources) -> str:
         [
             f"[{source.folder}](results/{source.folder}/README.md)",
             source.scope,
-            f"`ibnn run {source.experiment} --dataset {source.dataset}`",
+            f"`{source.command}`",
         ]
         for source in sources.all()
     ]
