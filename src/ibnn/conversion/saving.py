@@ -151,7 +151,8 @@ def _read_pretrained(path: Path) -> tuple[Plan, list[Path]]:
     config = _read_json(file)
     if "ibnn" not in config:
         raise ValueError(
-            f"{file} carries no plan of a conversion: the model was saved as a standard one"
+            f"{file} carries no plan of a conversion: a standard model, or one whose saving "
+            "leaves the plan out (ibnn.save keeps it)"
         )
     single, shards = path / "model.safetensors", path / "model.safetensors.index.json"
     if shards.is_file():
