@@ -11,7 +11,7 @@ from ibnn.lab import data
 
 
 def train(hidden: nn.Linear, points: data.Dataset, epochs: int = 60) -> float:
-    """Train hidden layer, batch normalisation and output; the accuracy on fresh points."""
+    """Train hidden layer, batch normalization and output; the accuracy on fresh points."""
     network = nn.Sequential(hidden, nn.ReLU(), nn.BatchNorm1d(3), nn.Linear(3, 1))
     optimizer = torch.optim.SGD(network.parameters(), lr=0.01, momentum=0.9)
     order = torch.Generator().manual_seed(0)

@@ -21,7 +21,7 @@ def uniqueness_threshold(
     """The largest lam with a proven unique solution: 1 / (slope * slope_bound * mu).
 
     mu is the largest eigenvalue of the Laplacian of the weights: 1 for uniform coupling (the
-    default), at most 2 for any normalised one, which is the paper's 1 / (2 slope).
+    default), at most 2 for any normalized one, which is the paper's 1 / (2 slope).
 
     Examples:
         >>> uniqueness_threshold(10.0)
@@ -62,7 +62,7 @@ def paper_threshold(
 ) -> float:
     """The paper's 1 / max(4A, 2K): 1 / (2 slope) for every built-in sigma, whatever the weights.
 
-    Its weights are normalised; for `Dense` ones that are not, A and K count times the largest row
+    Its weights are normalized; for `Dense` ones that are not, A and K count times the largest row
     sum, as its proof does.
 
     Examples:
@@ -112,7 +112,7 @@ def lipschitz_constant(
 
 def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> float:
     """How far |z - y| can be: |lam| sqrt((D^2 - 1) / (3D)) for uniform weights, for any other
-    normalised ones the paper's |lam| sqrt(D).
+    normalized ones the paper's |lam| sqrt(D).
 
     B is then made of D wins and losses against each other unit, at most 1/D each; their squares sum
     to most when there is a strict order, where B_i = (2i - D - 1) / D.
@@ -152,7 +152,7 @@ def sharper_margin(
 
 
 def largest_row_sum(coupling: Coupling | None) -> float:
-    """How much any unit listens in all, which bounds |B|: 1 for normalised weights; only a matrix
+    """How much any unit listens in all, which bounds |B|: 1 for normalized weights; only a matrix
     given by a user is anything else."""
     if not isinstance(coupling, Dense):
         return 1.0

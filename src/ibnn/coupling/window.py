@@ -1,4 +1,4 @@
-"""Window coupling: units listen to their spatial neighbourhood."""
+"""Window coupling: units listen to their spatial neighborhood."""
 
 import itertools
 import math
@@ -34,8 +34,8 @@ class WindowSums(PairSums):
         if _prefers_few_ops(z):
             return _all_offsets(maps, factors, weight, order, sigma).reshape(z.shape)
         at_zero = float(sigma.derivative(torch.zeros(1, dtype=torch.float64), order))
-        centre = weight[tuple(size // 2 for size in weight.shape)] * at_zero
-        result = centre * (torch.ones_like(maps) if factors is None else factors)
+        center = weight[tuple(size // 2 for size in weight.shape)] * at_zero
+        result = center * (torch.ones_like(maps) if factors is None else factors)
         parity = -1 if order % 2 == 0 else 1
         for tap, opposite, low, high in _half_of_the_pairs(weight.shape, units):
             values = sigma.derivative(maps[high] - maps[low], order)
@@ -194,7 +194,7 @@ class Window(Coupling):
         return result
 
     def largest_eigenvalue(self) -> "float | Tensor":
-        """1 - min of the transform of w: taking neighbours away at a border only lowers it."""
+        """1 - min of the transform of w: taking neighbors away at a border only lowers it."""
         low = None
         for size in self.kernel_size:
             lowest = self._lowest_transform(size)
@@ -249,9 +249,9 @@ def _half_of_the_pairs(
 ) -> Iterator[tuple[Index, Index, tuple[slice, ...], tuple[slice, ...]]]:
     """One of each two opposite offsets: its tap, the opposite tap, and the two slices of the maps
     whose units are that far apart."""
-    centre = tuple(size // 2 for size in kernel)
+    center = tuple(size // 2 for size in kernel)
     for tap in itertools.product(*(range(size) for size in kernel)):
-        offset = tuple(t - c for t, c in zip(tap, centre, strict=True))
+        offset = tuple(t - c for t, c in zip(tap, center, strict=True))
         if offset <= (0,) * len(offset) or any(
             abs(o) >= n for o, n in zip(offset, units, strict=True)
         ):
@@ -260,5 +260,5 @@ def _half_of_the_pairs(
         for o, n in zip(offset, units, strict=True):
             low.append(slice(max(0, -o), n - max(0, o)))
             high.append(slice(max(0, o), n - max(0, -o)))
-        opposite = tuple(c - o for c, o in zip(centre, offset, strict=True))
+        opposite = tuple(c - o for c, o in zip(center, offset, strict=True))
         yield tap, opposite, tuple(low), tuple(high)

@@ -54,7 +54,7 @@ def bias_change(z: Tensor, v: Tensor, sigma: str) -> Tensor:
 def window_sum(
     z: Tensor, a: Tensor | None, taps: Tensor, order: int, sigma: str, units: Sequence[int]
 ) -> Tensor:
-    """sum_k w_ik a_k s_n(z_k - z_i) over the neighbourhood of each unit; rows of z are maps of
+    """sum_k w_ik a_k s_n(z_k - z_i) over the neighborhood of each unit; rows of z are maps of
     shape `units`, and w_ik is the tap of the offset k - i."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
     numbers = *Weights(taps, units).arguments(z.dtype), *_codes(order, sigma)

@@ -1,4 +1,4 @@
-"""Exact sums for hardtanh: after one sort, each unit sees a stretch of neighbours within 1.
+"""Exact sums for hardtanh: after one sort, each unit sees a stretch of neighbors within 1.
 
 B(z)_i = (units above - units below + sum over the stretch of z_k - z_i) / D, and P_1(z, a) is a sum
 of a over the stretch: differences of running sums, in float64 whatever the units are.

@@ -144,7 +144,7 @@ def _correct(
             z += tl.load(u_ptr + start + i, mask=live, other=0.0)
             low = tl.minimum(low, tl.min(tl.where(live, z, float("inf")), 1, keep_dims=True))
             high = tl.maximum(high, tl.max(tl.where(live, z, float("-inf")), 1, keep_dims=True))
-        centre = tl.where(going, low + (high - low) * 0.5, 0.0)
+        center = tl.where(going, low + (high - low) * 0.5, 0.0)
         half = tl.where(going, tl.maximum((high - low) * 0.5, 1e-30), 1.0)
         scale = 1.0 / half
         q = tl.zeros([going.shape[0], S], tl.float32)
@@ -152,7 +152,7 @@ def _correct(
             live = going & (start + i < D)
             z = _scaled(y_ptr, middle, p, start + i, live)
             z += tl.load(u_ptr + start + i, mask=live, other=0.0)
-            x = tl.where(live, (z - centre) * scale, 0.0)
+            x = tl.where(live, (z - center) * scale, 0.0)
             q += node_weights(x, tl.where(live, share, 0.0), table, S)
         nodes = half * nodes_of(table, S)
         potential, density, kernel = fields(
@@ -164,7 +164,7 @@ def _correct(
             live = going & (start + i < D)
             u = tl.load(u_ptr + start + i, mask=live, other=0.0)
             z = _scaled(y_ptr, middle, p, start + i, live) + u
-            x = tl.where(live, (z - centre) * scale, 0.0)
+            x = tl.where(live, (z - center) * scale, 0.0)
             r = u + c * series(x, work, going, table, S)
             now = tl.maximum(now, tl.max(tl.where(live, tl.abs(r), 0.0), 1, keep_dims=True))
         densest = tl.max(density, 1, keep_dims=True)
@@ -185,7 +185,7 @@ def _correct(
                 live = going & (start + i < D)
                 u = tl.load(u_ptr + start + i, mask=live, other=0.0)
                 z = _scaled(y_ptr, middle, p, start + i, live) + u
-                x = tl.where(live, (z - centre) * scale, 0.0)
+                x = tl.where(live, (z - center) * scale, 0.0)
                 m = tl.where(live, rise(series(x, work + S, going, table, S), c) * share, 0.0)
                 r = (u + c * series(x, work, going, table, S)) * (1.0 / worst)
                 mix += node_weights(x, m, table, S)
@@ -200,7 +200,7 @@ def _correct(
                 live = going & (start + i < D)
                 u = tl.load(u_ptr + start + i, mask=live, other=0.0)
                 z = _scaled(y_ptr, middle, p, start + i, live) + u
-                x = tl.where(live, (z - centre) * scale, 0.0)
+                x = tl.where(live, (z - center) * scale, 0.0)
                 pull = u + c * series(x, work, going, table, S)
                 step = tl.where(live, rise(series(x, work + S, going, table, S), c) * pull, 0.0)
                 away = tl.maximum(away, tl.max(tl.abs(step), 1, keep_dims=True))
@@ -238,7 +238,7 @@ def adjoint_on_nodes(
     low, high, finite = ends(z_ptr, there, D, BLOCK)
     least, largest, g_finite = ends(g_ptr, there, D, BLOCK)
     finite = finite & g_finite & (tl.abs(c) <= LARGEST)
-    centre = low + (high - low) * 0.5
+    center = low + (high - low) * 0.5
     half = tl.maximum((high - low) * 0.5, 1e-30)
     size = tl.maximum(tl.maximum(tl.abs(least), tl.abs(largest)), 1e-37)
     going = there & finite & (c < 1.0) & (half <= reach(3e-7, S))
@@ -251,7 +251,7 @@ def adjoint_on_nodes(
         active = tl.where(going, c, 0.0)
         within = tl.where(going, half, 1.0)
         found, product = _adjoint(
-            z_ptr, g_ptr, v_ptr, going, centre, within, size, active,
+            z_ptr, g_ptr, v_ptr, going, center, within, size, active,
             table, exponentials, work, D, S, SORTED, BLOCK,
         )  # fmt: skip
         error = tl.where(going, found, error)
@@ -268,7 +268,7 @@ def adjoint_on_nodes(
 
 @triton.jit
 def _adjoint(
-    z_ptr, g_ptr, v_ptr, going, centre, half, size, c,
+    z_ptr, g_ptr, v_ptr, going, center, half, size, c,
     table, exponentials, work, D,
     S: tl.constexpr, SORTED: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
@@ -279,7 +279,7 @@ def _adjoint(
     mean = tl.zeros_like(c)
     for start in range(0, D, BLOCK):
         live = going & (start + i < D)
-        x = _place(z_ptr, centre, scale, start + i, live)
+        x = _place(z_ptr, center, scale, start + i, live)
         q += node_weights(x, tl.where(live, share, 0.0), table, S)
         g = tl.load(g_ptr + start + i, mask=live, other=0.0) * unit
         mean += tl.sum(tl.where(live, g, 0.0), 1, keep_dims=True) * share
@@ -292,7 +292,7 @@ def _adjoint(
     right = tl.zeros_like(q)
     for start in range(0, D, BLOCK):
         live = going & (start + i < D)
-        x = _place(z_ptr, centre, scale, start + i, live)
+        x = _place(z_ptr, center, scale, start + i, live)
         g = tl.load(g_ptr + start + i, mask=live, other=0.0) * unit - mean
         m = tl.where(live, rise(series(x, work, going, table, S), c) * share, 0.0)
         mix += node_weights(x, m, table, S)
@@ -304,7 +304,7 @@ def _adjoint(
     largest = tl.zeros_like(c)
     for start in range(0, D, BLOCK):
         live = going & (start + i < D)
-        x = _place(z_ptr, centre, scale, start + i, live)
+        x = _place(z_ptr, center, scale, start + i, live)
         g = tl.load(g_ptr + start + i, mask=live, other=0.0)
         pull = g * unit - mean - c * series(x, work + S, going, table, S)
         v = pull * rise(series(x, work, going, table, S), c) + mean
@@ -318,5 +318,5 @@ def _adjoint(
 
 
 @triton.jit
-def _place(z_ptr, centre, scale, i, live):
-    return tl.where(live, (tl.load(z_ptr + i, mask=live, other=0.0) - centre) * scale, 0.0)
+def _place(z_ptr, center, scale, i, live):
+    return tl.where(live, (tl.load(z_ptr + i, mask=live, other=0.0) - center) * scale, 0.0)

@@ -13,7 +13,7 @@ from ibnn.lab.bench import growth
 from ibnn.lab.report.output import image_bytes
 
 Rows = Sequence[dict[str, Any]]
-_COLOURS = {"native": "tab:blue", "portable": "tab:orange"}
+_COLORS = {"native": "tab:blue", "portable": "tab:orange"}
 
 
 def draw_growth(rows: Rows, path: Path) -> None:
@@ -25,10 +25,10 @@ def draw_growth(rows: Rows, path: Path) -> None:
         units = [row["units"] for row in own]
         slope = growth.fitted(rows, engine)
         label = engine if slope is None else f"{engine}: exponent {slope:.2f}"
-        colour = _COLOURS.get(engine)
-        axes.loglog(units, [row["seconds"] for row in own], "o-", label=label, color=colour)
+        color = _COLORS.get(engine)
+        axes.loglog(units, [row["seconds"] for row in own], "o-", label=label, color=color)
         single = [row["single_row_seconds"] for row in own]
-        axes.loglog(units, single, ":", label=f"{engine}, one row alone", color=colour)
+        axes.loglog(units, single, ":", label=f"{engine}, one row alone", color=color)
     axes.set_xlabel("D, units that talk to each other")
     axes.set_ylabel("seconds per row, forward + backward")
     axes.set_title(f"lam {growth.LAM}, std {growth.STD}, tanh, slope 10")
@@ -50,7 +50,7 @@ def draw_layers(rows: Rows, path: Path) -> None:
                 places = [shapes.index(row["shape"]) + 0.2 * offset for row in own]
                 label = engine + (" (lam -1, std 0.3)" if hard else "")
                 ratios = [row["ratio_both"] for row in own]
-                axes.plot(places, ratios, marker, label=label, color=_COLOURS.get(engine))
+                axes.plot(places, ratios, marker, label=label, color=_COLORS.get(engine))
     axes.axhline(1, color="black", linewidth=0.8)
     axes.axhline(3, color="tab:red", linewidth=0.8, linestyle="--", label="required (native)")
     axes.set_xticks(range(len(shapes)), shapes)

@@ -16,7 +16,7 @@ from ibnn.lab.bench.machine import describe
 from ibnn.lab.report.output import csv_text
 
 Rows = Sequence[dict[str, Any]]
-_COLOURS = {"aim met": "green", "met": "green", "not met": "red"}
+_COLORS = {"aim met": "green", "met": "green", "not met": "red"}
 _UNKNOWN = "not measured"
 # characters around a cell, and the longest cell that is not folded
 _BORDER, _LONGEST = 3, 42
@@ -31,7 +31,7 @@ def show(console: Console, section: str, rows: Rows) -> None:
     for name in fitting:
         table.add_column(name.replace("_", " "), overflow="fold", max_width=_LONGEST)
     for index, row in enumerate(shown):
-        style = _COLOURS.get(row["state"]) if section == "verdict" else None
+        style = _COLORS.get(row["state"]) if section == "verdict" else None
         table.add_row(*(cells[name][index] for name in fitting), style=style)
     console.print(table)
     if len(fitting) < len(cells):

@@ -1,4 +1,4 @@
-"""The network of the 2-D figure: one hidden layer, ReLU, batch normalisation, one output."""
+"""The network of the 2-D figure: one hidden layer, ReLU, batch normalization, one output."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def kernel_side(image_side: int) -> int:
 
 
 class Block(nn.Module):
-    """Convolution -> implicit bias -> ReLU -> batch normalisation; the image keeps its size."""
+    """Convolution -> implicit bias -> ReLU -> batch normalization; the image keeps its size."""
 
     def __init__(self, neuron: Neuron, layer: int, in_channels: int, channels: int, kernel: int):
         super().__init__()

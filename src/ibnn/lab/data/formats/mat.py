@@ -1,4 +1,4 @@
-"""Cropped SVHN: two MATLAB files, images (32, 32, 3, N), the digit 0 labelled 10."""
+"""Cropped SVHN: two MATLAB files, images (32, 32, 3, N), the digit 0 labeled 10."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
