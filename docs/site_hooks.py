@@ -56,11 +56,15 @@ def on_page_markdown(markdown: str, **_: object) -> str:
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?:src|tests|examples)\b[^)]*\)", r"\1", markdown)
 
 
-def on_post_page(output: str, config: Any, **_: object) -> str:
+def on_post_page(output: str, **_: object) -> str:
     """Nothing is fetched from the network: search on pages from a disk has a script of its own."""
     shim = (DOCS / "offline_search.js").read_text(encoding="utf-8")
     theirs = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
     return output.replace(theirs, f"<script>\n{shim}</script>")
+
+
+def on_post_template(output_content: str, **_: object) -> str:
+    return on_post_page(output_content)
 
 
 def on_post_build(config: Any, **_: object) -> None:
