@@ -222,10 +222,10 @@ def judge(case: Case, answer: Answer) -> list[str]:
     complaints = _wrong_gradient(case, answer, z, settings)
     if complaints and not wrong:
         # what keeps z, and slope * z, in this precision can differentiate nowhere but near it
-        ulp = 3 * eps * np.maximum(np.abs(z), np.abs(case.y))
-        kept = (answer.z * case.slope).astype(case.precision).astype(np.float64) / case.slope
-        near = z + np.clip(kept - z, -ulp, ulp)
-        complaints = _wrong_gradient(case, answer, near, settings)
+        ulp = 3 * eps * case.slope * np.maximum(np.abs(z), np.abs(case.y))
+        kept = (answer.z * case.slope).astype(case.precision).astype(np.float64)
+        near = case.slope * z + np.clip(kept - case.slope * z, -ulp, ulp)
+        complaints = _wrong_gradient(case, answer, near / case.slope, settings, near)
     return wrong + complaints
 
 
@@ -242,9 +242,17 @@ def _wrong_z(case: Case, answer: Answer, z: np.ndarray, eps: float) -> Iterator[
         yield f"z is off by {np.max(error) / np.ptp(z):.3g} of its range"
 
 
-def _wrong_gradient(case: Case, answer: Answer, z: np.ndarray, settings: tuple) -> list[str]:
+def _wrong_gradient(
+    case: Case, answer: Answer, z: np.ndarray, settings: tuple, scaled: np.ndarray | None = None
+) -> list[str]:
+    """`scaled` is slope * z where that is known to the last digit, which z then is not."""
     lam, slope, weights, sigma = settings
-    v, dlam, dslope = oracle.gradient_row(case.y, lam, slope, case.g, weights, sigma, z=z)
+    if scaled is None:
+        v, dlam, dslope = oracle.gradient_row(case.y, lam, slope, case.g, weights, sigma, z=z)
+    else:  # in units where the slope is 1, in which dB/dslope has a factor slope
+        one = (lam * slope, 1.0, case.g, weights, sigma)
+        v, dlam, dslope = oracle.gradient_row(None, *one, z=scaled)
+        dslope /= slope**2
     share = 1e-8 if case.precision == "float64" else 1e-4
     if case.precision == "float32" and slope * np.std(case.y) > 100:
         share = 1e-3

@@ -156,6 +156,19 @@ def test_the_error_of_a_series_does_not_grow_near_the_threshold(engine):
         assert np.abs(found - exact).max() <= 1e-10 * 1.22
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("units", [62, 200])
+def test_the_noise_of_fast_sums_does_not_grow_near_the_threshold(engine, units):
+    """Sums of doubles are right to 4e-14; here z feels 50,000 times that."""
+    slope, rng = 0.0108, np.random.default_rng(0)
+    lam = 0.9982 / slope
+    y = 0.005 * rng.standard_normal((8, units))
+    y[:, 7] = 0.13
+    z = ibnn.implicit_bias(torch.tensor(y), lam, slope, engine=engine, on_failure="raise")
+    for row, found in zip(y, z.numpy(), strict=True):
+        assert np.abs(found - oracle.solve_row(row, lam, slope)).max() <= 1e-10
+
+
 @pytest.mark.parametrize("engine", ["native", "portable"])
 @pytest.mark.parametrize("share", [0.98, 0.999])
 def test_close_to_the_threshold_a_matrix_of_weights_is_solved_as_well(engine, share, generator):

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core import later, solution
-from ibnn._core.on_sums import adjoint_on_sums, solve_on_sums, tolerances
+from ibnn._core.on_sums import adjoint_on_sums, is_drowned, solve_on_sums, tolerances
 from ibnn._core.on_sums import bias_change as change_by_engine
 from ibnn._core.on_sums import pair_sum as sum_by_engine
 from ibnn._core.opaque import opaque
@@ -76,6 +76,8 @@ def solve(
         z, steps, converged = found.z, found.steps, found.solved
         residual = (found.residual / slope).to(y.dtype)
         done = converged & (slope > 0)
+        if y.dtype == torch.float64 and weight is None:
+            done &= ~is_drowned(strength, slope * atol)
         if options.max_steps is not None:  # rows that take more are the solver's, from y on
             done &= steps <= options.max_steps
             z[~done], steps = y[~done], steps * done
