@@ -28,9 +28,9 @@ def networks(worst: dict[str, float], alone: float = 0.0) -> Records:
     for place, arm in enumerate(ARMS):
         for seed in range(6):
             value = 0.3 + worst.get(arm, 0.0) + NOISE[(seed + place) % 6]
-            left = {CLEAN: 0.8, EXACT: value + alone * (0.5 + seed % 2), WORST: value}
+            under = {CLEAN: 0.8, EXACT: value + alone * (0.5 + seed % 2), WORST: value}
             curve = (0.8, value + 0.1, value)
-            records.append(SuiteRecord(arm, seed, 0.8, 0.8, (0.8,), curve, left=left, images=200))
+            records.append(SuiteRecord(arm, seed, 0.8, 0.8, (0.8,), curve, under=under, images=200))
     return Records(records)
 
 

@@ -64,8 +64,8 @@ def test_the_suite_is_read_from_its_csv(tmp_path):
     for arm, worst in (("standard", 0.3), ("implicit", 0.2), ("implicit, lam = -0.2", 0.5)):
         for seed in range(5):
             value = worst + 0.001 * (seed * len(arm) % 5)
-            left = {CLEAN: 0.8, EXACT: value, WORST: value}
-            rows.append(SuiteRecord(arm, seed, 0.8, 0.8, (0.8,), (0.8, value), left=left).row())
+            under = {CLEAN: 0.8, EXACT: value, WORST: value}
+            rows.append(SuiteRecord(arm, seed, 0.8, 0.8, (0.8,), (0.8, value), under=under).row())
     folder = tmp_path / "attack-suite-svhn-resplit"
     folder.mkdir()
     with (folder / "attack-suite.csv").open("w", newline="") as file:

@@ -159,8 +159,8 @@ def robust_accuracy(runs: Mapping[int, Run], kind: str = WHITE_BOX) -> dict[int,
 
 def drop(runs: Mapping[int, Run]) -> dict[int, float]:
     """What the white-box attack takes from each network, the mean over every eps above 0."""
-    left = robust_accuracy(runs)
-    return {seed: run.measured[WHITE_BOX][0] - left[seed] for seed, run in runs.items()}
+    robust = robust_accuracy(runs)
+    return {seed: run.measured[WHITE_BOX][0] - robust[seed] for seed, run in runs.items()}
 
 
 def _against(groups: Groups, name: str, kind: str) -> Paired | None:

@@ -37,7 +37,7 @@ from ibnn.lab.experiments.robustness.suite_record import (
     SUITE_IMAGES,
     WORST,
     SuiteRecord,
-    left,
+    accuracy_under,
     suite_records,
 )
 from ibnn.lab.results import Claim, Picture, Table
@@ -134,11 +134,11 @@ def suite_table(records: Records, order: Sequence[str]) -> Table:
     """Median accuracy of every arm under every attack."""
     shown = [arm for arm in order if records.of(arm)]
     every = [record for arm in shown for record in suite_records(records, arm)]
-    attacks = list(dict.fromkeys(name for record in every for name in record.left))
+    attacks = list(dict.fromkeys(name for record in every for name in record.under))
     attacks = [name for name in attacks if name not in (EXACT, WORST)] + [EXACT, WORST]
     rows = []
     for arm in shown:
-        found = {name: left(records, arm, name).values() for name in attacks}
+        found = {name: accuracy_under(records, arm, name).values() for name in attacks}
         cells = {name: percent(median(values)) if values else "" for name, values in found.items()}
         rows.append({"Arm": arm, "Networks": str(len(records.of(arm))), **cells})
     number, eps = (every[0].images, every[0].eps) if every else (0, 0.0)

@@ -6,7 +6,7 @@ from ibnn.lab.experiments.controls.arms import AGAINST_NEGATIVE, IMPLICIT, NEGAT
 from ibnn.lab.experiments.controls.claims import contraction_needed, family
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.readings import NOT_YET
-from ibnn.lab.experiments.robustness.suite_record import EXACT, left
+from ibnn.lab.experiments.robustness.suite_record import EXACT, accuracy_under
 from ibnn.lab.results import FEWEST_PAIRS, Answer, Claim
 from ibnn.lab.stats import Paired, difference, paired
 from ibnn.lab.stats.families import EQUIVALENT, Judged, judge
@@ -16,7 +16,7 @@ Reading = Callable[[str], Mapping[int, float]]
 
 def worst(records: Records) -> Reading:
     """Accuracy under all attacks, by seed."""
-    return lambda arm: left(records, arm)
+    return lambda arm: accuracy_under(records, arm)
 
 
 def suite_claims(records: Records) -> list[Claim]:
@@ -64,7 +64,7 @@ def trained_claims(records: Records) -> list[Claim]:
 
 def unfinished(records: Records, arm: str) -> Claim:
     """Whether intermediate states break images that no other attack of the suite breaks."""
-    lost = paired(left(records, arm, EXACT), left(records, arm))
+    lost = paired(accuracy_under(records, arm, EXACT), accuracy_under(records, arm))
     return Claim(
         f"{arm}: intermediate states of the solve break what exact gradients do not.",
         f"Broken by them alone: {difference(lost)}.",
@@ -89,7 +89,9 @@ def headline(records: Records) -> str:
     """Both lam against standard, in the worst case."""
     parts = []
     for arm in (IMPLICIT, NEGATIVE):
-        judged = judge({STANDARD: paired(left(records, arm), left(records, STANDARD))})[STANDARD]
+        judged = judge(
+            {STANDARD: paired(accuracy_under(records, arm), accuracy_under(records, STANDARD))}
+        )[STANDARD]
         if judged.difference is None:
             return NOT_YET
         parts.append(f"{arm} {judged.text()}")

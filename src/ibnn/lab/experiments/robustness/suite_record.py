@@ -1,4 +1,4 @@
-"""What is kept of a run under the whole suite: the controls' record, and what each attack left."""
+"""What is kept of a run under the whole suite: the controls' record, and every attack's result."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _PREFIX = "under: "
 
 @dataclass(frozen=True)
 class SuiteRecord(Record):
-    """One network. `left` is the accuracy under each attack by name, and `CLEAN` without any,
+    """One network. `under` is the accuracy under each attack by name, and `CLEAN` without any,
     `WORST` under all of them, `EXACT` under those that need no unfinished solve."""
 
-    left: Mapping[str, float] = field(default_factory=dict)
+    under: Mapping[str, float] = field(default_factory=dict)
     eps: float = 0.0
     images: int = 0
 
@@ -28,21 +28,21 @@ class SuiteRecord(Record):
         measured = run.measured
         return cls(
             **vars(Record.of(arm, run)),
-            left=measured[SUITE],
+            under=measured[SUITE],
             eps=measured[SUITE_EPS],
             images=measured[SUITE_IMAGES],
         )
 
     def row(self) -> dict[str, Any]:
-        left = {f"{_PREFIX}{name}": value for name, value in self.left.items()}
-        return {**super().row(), SUITE_EPS: self.eps, SUITE_IMAGES: self.images, **left}
+        under = {f"{_PREFIX}{name}": value for name, value in self.under.items()}
+        return {**super().row(), SUITE_EPS: self.eps, SUITE_IMAGES: self.images, **under}
 
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> SuiteRecord:
         found = {k.removeprefix(_PREFIX): v for k, v in row.items() if k.startswith(_PREFIX)}
         return cls(
             **vars(Record.from_row(row)),
-            left={name: float(value) for name, value in found.items() if value},
+            under={name: float(value) for name, value in found.items() if value},
             eps=float(row[SUITE_EPS]),
             images=int(row[SUITE_IMAGES]),
         )
@@ -53,7 +53,7 @@ def suite_records(records: Records, arm: str) -> list[SuiteRecord]:
     return [record for record in records.of(arm) if isinstance(record, SuiteRecord)]
 
 
-def left(records: Records, arm: str, attack: str = WORST) -> dict[int, float]:
+def accuracy_under(records: Records, arm: str, attack: str = WORST) -> dict[int, float]:
     """Accuracy under an attack by seed, of the networks that met it."""
     found = suite_records(records, arm)
-    return {record.seed: record.left[attack] for record in found if attack in record.left}
+    return {record.seed: record.under[attack] for record in found if attack in record.under}

@@ -97,10 +97,10 @@ def under_pgd(name: str, attack: str) -> Difference:
 def under_pixle(rows: Sequence[Row]) -> Paired | None:
     """Of pixle: the paper's mapping of pixels, learnt lam."""
 
-    def left(network: str) -> dict[int, float]:
+    def robust(network: str) -> dict[int, float]:
         return {int(r["seed"]): float(r[PIXLE]) for r in rows if r["network"] == network}
 
-    return paired(left(LEARNT), left(STANDARD))
+    return paired(robust(LEARNT), robust(STANDARD))
 
 
 def converted(lam: float, way: str, column: str) -> Difference:
