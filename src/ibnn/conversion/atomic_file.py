@@ -15,12 +15,18 @@ def atomic_file(path: Path) -> Iterator[Path]:
         yield temporary
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
-        os.replace(temporary, path)
-        if os.name != "nt":  # folders cannot be opened there
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        publish(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Renames a complete, synced file to its final name, durably."""
+    os.replace(temporary, target)
+    if os.name == "nt":  # folders cannot be opened there
+        return
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -9,6 +9,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from ibnn.conversion.atomic_file import publish
+
 _SUFFIX = ".tmp"
 _CHECKSUM = "sha256"
 
@@ -42,12 +44,6 @@ def sync(file: BinaryIO) -> None:
     """Waits until everything written so far is on the disk."""
     file.flush()
     os.fsync(file.fileno())
-
-
-def publish(temporary: Path, target: Path) -> None:
-    """Renames a complete, synced file to its final name, durably."""
-    os.replace(temporary, target)
-    _sync_folder(target.parent)
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
@@ -100,13 +96,3 @@ def sweep(folder: str | os.PathLike[str]) -> None:
     for left in Path(folder).glob(f".*{_SUFFIX}"):
         with suppress(OSError):
             left.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "nt":  # folders cannot be opened there
-        return
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
