@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from scipy.integrate import quad
 from torch import nn
 
 import ibnn
@@ -30,6 +31,17 @@ def test_its_derivatives_and_primitive_belong_together(a):
     (value,) = torch.autograd.grad(sigma.primitive(x).sum(), x)
     inside = x.abs() < 8 / a  # beyond, the primitive is constant to 1e-14
     torch.testing.assert_close(value[inside], sigma.value(x)[inside].detach(), atol=1e-10, rtol=0)
+    at = torch.tensor([0.003, 0.7, 3.1, 8.9], dtype=torch.float64)
+
+    def number(u: float) -> float:
+        return sigma.value(torch.tensor(u, dtype=torch.float64)).item()
+
+    exact = [quad(number, 0, v, epsabs=1e-13)[0] for v in at.tolist()]
+    expected = torch.tensor(exact, dtype=torch.float64)
+    torch.testing.assert_close(sigma.primitive(at), expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(sigma.primitive(-at), expected, atol=1e-12, rtol=0)
+    single = sigma.primitive(at.float()).double()
+    torch.testing.assert_close(single, expected, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("lam", [-0.2, 0.05])
