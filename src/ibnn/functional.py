@@ -1,10 +1,11 @@
 """The neuron as functions: implicit_bias, solve, energy, residual."""
 
+import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn._core import adjoint
+from ibnn._core import above, adjoint
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
 from ibnn._core.solution import Solution
@@ -42,7 +43,8 @@ def implicit_bias(
         y: the input, any real floating-point tensor; half precision is solved in float32.
         lam: strength of the coupling, a scalar or one value per channel (the dim right before the
             units). Below zero units are pulled together, above zero pushed apart; beyond
-            `uniqueness_threshold` there may be several solutions.
+            `uniqueness_threshold` there may be several solutions; the one found with uniform
+            weights is that to which z <- y - lam B(z) descends from z = y.
         slope: steepness p of sigma, positive; a scalar or one value per channel.
         coupling: who listens to whom (default `Uniform(dims=-1)`): which dims of `y` are units,
             and their weights. The other dims are independent rows.
@@ -85,7 +87,7 @@ def solve(
     max_steps: int | None = None,
     on_failure: str = "warn",
 ) -> Solution:
-    """`implicit_bias` with its record: the value, and per row converged, residual and steps.
+    """`implicit_bias` with its record: the value, and what is known of each row.
 
     Examples:
         >>> import torch
@@ -112,7 +114,12 @@ def solve(
         coupling, sigma, solver, adjoint, engine, atol, rtol, max_steps, on_failure
     )
     z, *record = solve_rows(y, lam, slope, coupling, start, options)
-    return Solution(z, *(r.reshape(Rows(y, coupling).shape) for r in record))
+    rows = Rows(y, coupling)
+    with torch.no_grad():
+        values = rows.per_row("lam", lam), rows.per_row("slope", slope)
+        weight = weight_for(rows, coupling, y)
+        unique = above.unique(rows.flatten(z), *values, weight, rows.units, options)
+    return Solution(z, *(r.reshape(rows.shape) for r in (*record, unique)))
 
 
 def solve_options(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core.options import SolveOptions
+from ibnn.sigma import BUILT_IN, HARDTANH
 from ibnn.solver.base import Found
 from ibnn.solver.linear import conjugate_gradients
 from ibnn.solver.system import GRADIENT_ERROR, LOOSER, LinearSolve, PairSum, System
@@ -57,6 +58,13 @@ def bias_change(z: Tensor, v: Tensor, units: Sequence[int], options: SolveOption
     engine = engines.choose(case, options.engine)
     assert engine is not None  # the portable one has every sum
     return engine.bias_change(case, z, v, None)
+
+
+def has_positive_pairs(weight: Tensor | None, options: SolveOptions) -> bool:
+    """Whether K_ik = w_ik s'(z_k - z_i) is positive semidefinite wherever z is: uniform weights,
+    and an s' with a positive Fourier transform. Then no eigenvalue of J = diag(1 - c d) + c K is
+    below 1 - c d, d = K 1, where that is positive."""
+    return weight is None and options.sigma in BUILT_IN and options.sigma is not HARDTANH
 
 
 def system(
@@ -188,10 +196,15 @@ def adjoint_on_sums(
     v, _ = conjugate_gradients(jacobian, g, diagonal, rtol, _MOST_PRODUCTS)
     # the true residual, in units where squares neither under- nor overflow
     unit = g.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(g.dtype).tiny)
+    margin = equation.margin
+    if has_positive_pairs(weight, options):
+        least = (diagonal - equation.strength * equation.self_weight).amin(-1, keepdim=True)
+        steep = (strength >= 1).unsqueeze(-1)
+        margin = torch.where(steep & (least > 0), least.clamp(1e-9, 1), margin)
     gap = (jacobian(v / unit) - g / unit).norm(dim=-1)
     size = (v / unit).norm(dim=-1).clamp_min(torch.finfo(g.dtype).tiny)
     # J is symmetric, with no eigenvalue below the margin
-    error = gap / (size * equation.margin.squeeze(-1))
+    error = gap / (size * margin.squeeze(-1))
     v = torch.where(strength.unsqueeze(-1) == 0, g, v)
     dot = (v / unit * equation.bias(z)).sum(-1) * unit.squeeze(-1)
     if z.dtype == torch.float32 and z.device.type != "mps":

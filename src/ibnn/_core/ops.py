@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ibnn import engine as engines
-from ibnn._core import later, solution
+from ibnn._core import above, later, solution
 from ibnn._core.on_sums import adjoint_on_sums, is_drowned, solve_on_sums, tolerances
 from ibnn._core.on_sums import bias_change as change_by_engine
 from ibnn._core.on_sums import pair_sum as sum_by_engine
@@ -72,12 +72,25 @@ def solve(
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
         strength = lam * (slope if y.device.type == "mps" else slope.double())
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
+        steep = None  # above the threshold, where the engine would have no way of its own
+        if weight is None and options.max_steps is None and not later.is_asynchronous(y):
+            above_threshold = (strength >= 1) & strength.isfinite()
+            if bool(above_threshold.any()):
+                steep = (above_threshold & (slope > 0)).nonzero().squeeze(-1)
+                strength = strength.masked_fill(above_threshold, 0)
         found = engine.solve(case, y, strength, slope, weight, slope * atol, resolution)
         z, steps, converged = found.z, found.steps, found.solved
         residual = (found.residual / slope).to(y.dtype)
         done = converged & (slope > 0)
         if y.dtype == torch.float64 and weight is None:
             done &= ~is_drowned(strength, slope * atol)
+        if steep is not None:
+            steep = steep[converged[steep]]  # the others are not finite
+            p = slope[steep]
+            reached = above.descend(y[steep], lam[steep] * p, p, p * atol, units, options)
+            z[steep], steps[steep] = reached.z, reached.steps
+            converged[steep] = done[steep] = reached.settled
+            residual[steep] = reached.residual / p
         if options.max_steps is not None:  # rows that take more are the solver's, from y on
             done &= steps <= options.max_steps
             z[~done], steps = y[~done], steps * done
@@ -114,7 +127,10 @@ def solve(
         if not solver.approximate:
             solution.report("implicit bias", ~converged, residual, options.on_failure, watcher)
     if watcher is not None:
-        watcher.last_solve = solution.LastSolve(converged, residual, steps)
+        unique = None
+        if not later.is_asynchronous(y):
+            unique = above.unique(z, lam, slope, weight, units, options)
+        watcher.last_solve = solution.LastSolve(converged, residual, steps, unique)
     return z, converged, residual, steps
 
 
@@ -138,6 +154,11 @@ def solve_adjoint(
     options = read(how)
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
+    steep = strength >= 1 if weight is None and not later.is_asynchronous(z) else None
+    if steep is not None and bool(steep.any()):
+        if not bool(steep.all()):  # each row as it would be alone
+            return _adjoint_in_parts(steep, z, g, strength, units, how)
+        engine = None  # it would have no way of its own
     if engine is not None:
         v, error, dot = engine.adjoint(case, z, g, strength, weight)
         still = strength == 0  # J is the identity there, bit by bit
@@ -151,6 +172,13 @@ def solve_adjoint(
         failed &= error.isfinite()
         what = "implicit bias, backward"
         solution.report(what, failed, error, options.on_failure, options.watcher)
+    return v, dot
+
+
+def _adjoint_in_parts(part, z, g, strength, units, how):
+    v, dot = torch.empty_like(g), torch.empty_like(strength)
+    for index in (part.nonzero().squeeze(-1), (~part).nonzero().squeeze(-1)):
+        v[index], dot[index] = solve_adjoint(z[index], g[index], strength[index], None, units, how)
     return v, dot
 
 

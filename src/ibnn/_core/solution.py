@@ -34,19 +34,26 @@ class Solution:
         converged: of each row, whether it was solved.
         residual: of each row, its largest one.
         steps: of each row, how many it took.
+        unique: of each row, whether no other solution is proven to be near: always below the
+            threshold; above it, where the energy is strictly convex around z. On a GPU and inside
+            torch.func and torch.compile only the threshold is asked.
     """
 
     value: Tensor
     converged: Tensor
     residual: Tensor
     steps: Tensor
+    unique: Tensor
 
 
 class LastSolve:
     """How the latest solve of a layer went, over all its rows."""
 
-    def __init__(self, converged: Tensor, residual: Tensor, steps: Tensor) -> None:
+    def __init__(
+        self, converged: Tensor, residual: Tensor, steps: Tensor, unique: Tensor | None = None
+    ) -> None:
         self._rows = (converged.detach(), residual.detach(), steps.detach())
+        self._unique = unique
 
     @property
     def converged(self) -> float:
@@ -65,6 +72,14 @@ class LastSolve:
         """Most steps a row took."""
         rows = self._rows[2]
         return int(rows.max()) if rows.numel() else 0
+
+    @property
+    def unique(self) -> float | None:
+        """Fraction of the rows with no other solution near; see `Solution`. None on a GPU, which
+        is not waited for."""
+        if self._unique is None or not self._unique.numel():
+            return None if self._unique is None else 1.0
+        return float(self._unique.float().mean())
 
     def __repr__(self) -> str:
         return (
