@@ -104,7 +104,7 @@ def test_gradients_of_any_size(units):
     assert reported.mean() < 0.02
 
 
-# float64 and hardtanh are declined: 60 rows are served of 110, 200 of 400
+# float64 and hardtanh are declined: 73 rows are served of 110, 200 of 400
 @pytest.mark.parametrize(
     ("drawn", "served", "sizes"),
     [(110, 50, (2, 64)), pytest.param(400, 200, (2, 512), marks=pytest.mark.slow)],
