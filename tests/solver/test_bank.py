@@ -153,8 +153,13 @@ def test_the_best_iterate_comes_back_however_early_it_is_stopped(solver):
                 np.abs(oracle.residual_row(zi, yi, batch.lam, batch.slope)).max()
                 for zi, yi in zip(z, batch.y, strict=True)
             ]
-            # what is said of z is true of z, up to the rounding of terms of size |y| <= 10
-            np.testing.assert_allclose(solution.residual, worst, rtol=1e-9, atol=1e-14)
+            # What is said of z is true of z, up to the rounding of terms of size |y| <= 10. The
+            # compiled engine counts the last shift, which gives z the mean of y, on top: no less
+            # than the truth, and no more than twice the mean of a residual it had solved for.
+            told, atol = solution.residual.numpy(), 1e-14
+            solved = solution.converged.numpy() * 2e-12  # twice what doubles are solved to
+            assert (told >= np.multiply(worst, 1 - 1e-9) - atol).all()
+            assert (told <= np.multiply(worst, 1 + 1e-9) + atol + solved).all()
             # best by residual over allowed residual, and the allowed one differs among units
             allowed = 1 + np.abs(batch.y).max(axis=1)
             assert (np.array(worst) <= before * allowed + 1e-14).all()

@@ -91,7 +91,10 @@ def test_the_smoke_preset_runs(tmp_path):
     assert len(found.rows) == len(ARMS)
     rows = {row["arm"]: row for row in found.rows}
     assert rows["window"]["extent"] == "1.75"
-    # lam is still so near 0 that the extent makes no difference a float could hold
+    # lam is still so near 0 that extent and slope make no difference five digits could show
     assert rows[EXTENT]["extent"] == "1.75"
-    assert rows["slope learnt"]["slope"] != "10"
+    assert rows["slope learnt"]["slope"] == "10"
+    more = {EXTENT: rows["window"], "slope learnt": rows["implicit"]}
+    for arm, without in more.items():
+        assert rows[arm]["parameters"] == without["parameters"] + 1
     assert any("not certified" in note for note in found.notes)
