@@ -46,26 +46,29 @@ inline float normal_roughness(float deviation, long n) {
 }
 
 // z for places y (n of them); q are their weights, which sum to 1.
-inline void normal_guess(const float* y, const float* q, long n, float c, float* z) {
-  const float origin = y[n / 2];
-  float first = 0, squares = 0;
+template <class T, class Weight> void normal_guess_by(const T* y, Weight q, long n, T c, T* z) {
+  const T origin = y[n / 2];
+  T first = 0, squares = 0;
   for (long s = 0; s < n; ++s) {
-    const float x = y[s] - origin;
-    first += q[s] * x, squares += q[s] * x * x;
+    const T x = y[s] - origin;
+    first += q(s) * x, squares += q(s) * x * x;
   }
-  float deviation = std::sqrt(std::max(0.0f, squares - first * first));
-  deviation *= normal_contraction(c, deviation);
-  const float b = normal_density(deviation), mean = origin + first, steepest = 1 / (1 - c * b);
+  float deviation = static_cast<float>(std::sqrt(std::max(T(0), squares - first * first)));
+  deviation *= normal_contraction(static_cast<float>(c), deviation);
+  const T b = normal_density(deviation), mean = origin + first, steepest = 1 / (1 - c * b);
   for (long s = 0; s < n; ++s) {
-    const float x = std::fabs(y[s] - mean), near = x * steepest, far = x + c;
+    const T x = std::fabs(y[s] - mean), near = x * steepest, far = x + c;
     // Both bound the root of t - c tanh(b t) = x from the side from which Newton does not overshoot.
-    float t = c > 0 ? std::min(near, far) : std::max(near, far);
+    T t = c > 0 ? std::min(near, far) : std::max(near, far);
     for (int step = 0; step < 2; ++step) {
-      const float e = fast_exp(-2 * b * t), value = (1 - e) / (1 + e);
+      const T e = fast_exp(-2 * b * t), value = (1 - e) / (1 + e);
       t -= (t - c * value - x) / (1 - c * b * (1 - value * value));
     }
     z[s] = mean + std::copysign(t, y[s] - mean);
   }
+}
+inline void normal_guess(const float* y, const float* q, long n, float c, float* z) {
+  normal_guess_by<float>(y, [=](long s) { return q[s]; }, n, c, z);
 }
 
 }  // namespace ibnn

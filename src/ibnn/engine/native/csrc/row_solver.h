@@ -7,8 +7,10 @@
 #include "node_solver.h"
 #include "quick_cells.h"
 #include "row_values.h"
+#include "sorted_hardtanh.h"
 #include "tiny.h"
 #include "unit_newton.h"
+#include "unit_order.h"
 
 namespace ibnn {
 
@@ -26,16 +28,16 @@ template <Sigma kind, class T> struct Rows {
   static constexpr bool on_nodes = kind != Sigma::hardtanh;
   UnitSums<terms<T>> sums{kind};
   FastSums<kind> quick;
-  UnitNewton<terms<T>> newton{kind};
-  UnitNewton<terms<double>> finer{kind};  // for floats near the threshold, or strongly coupled
+  UnitNewton<UnitSums<terms<T>>> newton{kind};
+  UnitNewton<UnitSums<terms<double>>> finer{kind};  // for floats near the threshold, or strongly coupled
+  UnitNewton<SortedHardtanh> hard{kind};
   FastRows<kind> nodes;
   Tiny<kind> tiny;
   Narrow<kind> narrow;
   Array<double> a, b, c, d;
-  Array<T> row, near_one;
+  Array<T> row, near_one, in_order;
   Array<float> y32, z32;
-  Array<T> in_order;
-  std::vector<std::pair<T, long>> order;
+  UnitOrder<T> order;
 
   // slope * (x - origin); x itself where that is all the same.
   const T* scaled(const T* x, long n, T slope, T origin) {
@@ -124,18 +126,28 @@ template <Sigma kind, class T> struct Rows {
         return out;
       }
     }
-    if (kind == Sigma::hardtanh) sort_units(y, n);
-    const double* wide = widen(kind == Sigma::hardtanh ? in_order.data() : y, n, a);
-    widen(kind == Sigma::hardtanh ? in_order.data() : z, n, c);
+    if (kind == Sigma::hardtanh && strength < 1 && find_in_order(y, n, strength, tol, z, &out)) return out;
+    const double* wide = widen(y, n, a);
+    widen(z, n, c);
     const int before = out.steps;
     out = tol < 5 * noise ? finer.find_roots(wide, n, strength, tol, c.data())
                           : newton.find_roots(wide, n, strength, tol, c.data());
     out.steps += before;
-    if (kind == Sigma::hardtanh)
-      for (long i = 0; i < n; ++i) z[order[i].second] = static_cast<T>(c[i]);
-    else
-      std::copy(c.data(), c.data() + n, z);
+    std::copy(c.data(), c.data() + n, z);
     return out;
+  }
+
+  // hardtanh below the threshold: z is in the order of y, so sorting once is enough.
+  bool find_in_order(const T* y, long n, double strength, double tol, T* z, Outcome* out) {
+    a.resize(n), in_order.resize(n), near_one.resize(n);
+    order.sort(y, n);
+    order.gather(y, n, in_order.data());
+    const T share = T(1) / static_cast<T>(n);
+    normal_guess_by<T>(in_order.data(), [=](long) { return share; }, n, static_cast<T>(strength), near_one.data());
+    widen(in_order.data(), n, a), widen(near_one.data(), n, c);
+    *out = hard.find_roots(a.data(), n, strength, tol, c.data());
+    if (out->solved) order.scatter(c.data(), n, z);
+    return out->solved;
   }
 
   bool find_tiny(const T* y, long n, double strength, double tol, T* z, Outcome* out) {
@@ -144,14 +156,6 @@ template <Sigma kind, class T> struct Rows {
     if (!tiny.find_roots(wide, n, strength, tol, c.data(), out)) return false;
     std::copy(c.data(), c.data() + n, z);
     return true;
-  }
-
-  // hardtanh sums need sorted units; the solution keeps their order, so sorting once is enough.
-  void sort_units(const T* y, long n) {
-    order.resize(n), in_order.resize(n);
-    for (long i = 0; i < n; ++i) order[i] = {y[i], i};
-    std::sort(order.begin(), order.end());
-    for (long i = 0; i < n; ++i) in_order[i] = order[i].first;
   }
 
   // True if the nodes solved the row. A double row takes their answer as its starting point.
@@ -200,16 +204,27 @@ template <Sigma kind, class T> struct Rows {
       if (n > Tiny<kind>::most && strength < 1 && nodes.solve_jacobian(z, g, n, static_cast<float>(strength), v, &residual, dot_out))
         return residual;
     }
-    c.resize(n), d.resize(n);
+    a.resize(n), b.resize(n), c.resize(n), d.resize(n);
     const double rtol = sizeof(T) == 4 ? 1e-6 : 1e-12;
+    if (kind == Sigma::hardtanh) {
+      order.sort(z, n);
+      order.gather(z, n, a.data()), order.gather(g, n, b.data());
+    } else {
+      widen(z, n, a), widen(g, n, b);
+    }
     auto solve_by = [&](auto& units) {
-      const double error = units.solve_jacobian(widen(z, n, a), widen(g, n, b), n, strength, rtol, c.data());
+      const double error = units.solve_jacobian(a.data(), b.data(), n, strength, rtol, c.data());
       if (dot_out) {
         units.potential(d.data());
         *dot_out = dot(c.data(), d.data(), n);
       }
       return error;
     };
+    if (kind == Sigma::hardtanh) {
+      const double error = solve_by(hard);
+      order.scatter(c.data(), n, v);
+      return error;
+    }
     const double error = strength > 0.98 || strength < -100 ? solve_by(finer) : solve_by(newton);
     std::copy(c.data(), c.data() + n, v);
     return error;

@@ -1,9 +1,11 @@
 // Sums of a row without any nodes, at a few of its units: what the answers from the nodes are judged by.
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "checked.h"
 #include "lanes.h"
+#include "pair_rules.h"
 
 namespace ibnn {
 
@@ -98,23 +100,50 @@ template <Sigma kind> class TrueResidual {
     *change = 4 * sum, *slopes = 4 * total;
   }
 
-  static void add_values(const float* z, const float* v, long j, long first, long end, float* change, float* slopes) {
-    float sum = 0, total = 0;
-    for (long i = first; i < end; ++i) {
-      const float slope = Nonlinearity<kind>::slope(z[i] - z[j]);
-      sum += slope * (v[i] - v[j]), total += slope;
+  // Calls f(unit, how many, s, s') for packs of units and then for each of the last few.
+  template <class F> static void each_value(const float* z, long j, long first, long end, F f) {
+    constexpr long L = kLanes<float>;
+    long i = first;
+    for (; i + L <= end; i += L) {
+      Floats value, slope;
+      PairRuleOf<kind, float, Reach::far>::pair(pack_of(z[j]), Floats{}, load_pack<float>(z + i), &value, &slope);
+      f(i, value, slope);
     }
+    if (i == end) return;
+    float rest[L];
+    for (long k = 0; k < L; ++k) rest[k] = z[std::min(i + k, end - 1)];
+    Floats value, slope;
+    PairRuleOf<kind, float, Reach::far>::pair(pack_of(z[j]), Floats{}, load_pack<float>(rest), &value, &slope);
+    for (long k = i; k < end; ++k) f(k, value[k - i], slope[k - i]);
+  }
+
+  static void add_values(const float* z, const float* v, long j, long first, long end, float* change, float* slopes) {
+    Floats sums = {}, totals = {};
+    float sum = 0, total = 0;
+    const float own = v[j];
+    each_value(z, j, first, end, [&](long i, auto, auto slope) {
+      if constexpr (std::is_same_v<decltype(slope), Floats>)
+        sums += slope * (load_pack<float>(v + i) - own), totals += slope;
+      else
+        sum += slope * (v[i] - own), total += slope;
+    });
+    for (int k = 0; k < kLanes<float>; ++k) sum += sums[k], total += totals[k];
     *change = sum, *slopes = total;
   }
 
   static double from_values(const float* z, long j, long n) {
-    const float own = z[j];
     double sum = 0;
     for (long first = 0; first < n; first += kPart) {
-      const long end = std::min(first + kPart, n);
-      float part = 0;
-      for (long i = first; i < end; ++i) part += Nonlinearity<kind>::value(z[i] - own);
-      sum += part;
+      Floats part = {};
+      float rest = 0;
+      each_value(z, j, first, std::min(first + kPart, n), [&](long, auto value, auto) {
+        if constexpr (std::is_same_v<decltype(value), Floats>)
+          part += value;
+        else
+          rest += value;
+      });
+      for (int k = 0; k < kLanes<float>; ++k) rest += part[k];
+      sum += rest;
     }
     return sum;
   }

@@ -18,9 +18,9 @@ inline double dot(const double* a, const double* b, long n) {
 }
 
 inline double largest(const double* a, long n) {
-  double m = 0;
-  for (long i = 0; i < n; ++i) m = std::max(m, std::fabs(a[i]));
-  return m;
+  double low, high;
+  ends_of(a, n, &low, &high);
+  return std::max(-low, high);
 }
 
 // A residual, or 0 where it is only the rounding of its own unit: else that of one unit at 1e11 would hide how well the
@@ -29,7 +29,8 @@ inline double above_rounding(double residual, double y) {
   return std::fabs(residual) <= 4 * std::numeric_limits<double>::epsilon() * std::fabs(y) ? 0 : residual;
 }
 
-template <int M> class UnitNewton {
+// Sums: set_points(z, n), sum(a, order, out), and admit(z, n), which mends points it could not take.
+template <class Sums> class UnitNewton {
  public:
   explicit UnitNewton(Sigma kind) : sums_(kind) {}
 
@@ -38,6 +39,7 @@ template <int M> class UnitNewton {
     y_ = y, n_ = n, c_ = c, taken_ = 0;
     for (auto* a : {&r_, &trial_, &trial_r_, &step_, &diag_, &best_}) a->resize(n);
     Outcome out;
+    sums_.admit(z, n);
     residual(z, r_.data());
     double best = largest(r_.data(), n);
     std::copy(z, z + n, best_.data());
@@ -81,8 +83,8 @@ template <int M> class UnitNewton {
   int taken_ = 0;
   double c_ = 0;
   const double* y_ = nullptr;
-  UnitSums<M> sums_;
-  Array<double> r_, trial_, trial_r_, step_, diag_, best_, density_, cg_r_, cg_p_, cg_q_, cg_s_;
+  Sums sums_;
+  Array<double> r_, trial_, trial_r_, step_, diag_, inverse_, best_, density_, cg_r_, cg_p_, cg_q_;
 
   void residual(const double* z, double* r) {
     sums_.set_points(z, n_);
@@ -92,12 +94,13 @@ template <int M> class UnitNewton {
   }
 
   void slopes() {
-    density_.resize(n_);
+    density_.resize(n_), inverse_.resize(n_);
     sums_.sum(nullptr, 1, density_.data());
     ++taken_;
     for (long i = 0; i < n_; ++i) {
       const double entry = 1 - c_ * density_[i] + c_ / static_cast<double>(n_);
       diag_[i] = entry > 0 ? entry : 1;  // above the threshold: it preconditions, and must be positive
+      inverse_[i] = 1 / diag_[i];
     }
   }
 
@@ -121,6 +124,7 @@ template <int M> class UnitNewton {
     double t = 1, low = 0, high = -1, at_low = start, at_high = 0;
     for (int k = 0;; ++k) {
       for (long i = 0; i < n_; ++i) trial_[i] = z[i] + t * step_[i];
+      sums_.admit(trial_.data(), n_);
       residual(trial_.data(), trial_r_.data());
       const double here = dot(trial_r_.data(), step_.data(), n_);
       const bool overshoot = here > 0.3 * std::fabs(start);
@@ -143,7 +147,7 @@ template <int M> class UnitNewton {
   double error_from(const double* r) const {
     double sum = 0;
     for (long i = 0; i < n_; ++i) {
-      const double error = r[i] / std::min(1.0, diag_[i]);
+      const double error = r[i] * std::max(1.0, inverse_[i]);
       sum += error * error;
     }
     return sum;
@@ -151,18 +155,17 @@ template <int M> class UnitNewton {
 
   // Until the error of x is the share rtol of it.
   void conjugate_gradients(const double* b, double* x, double rtol, int limit) {
-    for (auto* a : {&cg_r_, &cg_p_, &cg_q_, &cg_s_}) a->resize(n_);
-    double* r = cg_r_.data();
-    double* p = cg_p_.data();
-    double* q = cg_q_.data();
-    double* s = cg_s_.data();
+    for (auto* a : {&cg_r_, &cg_p_, &cg_q_}) a->resize(n_);
+    double *r = cg_r_.data(), *p = cg_p_.data(), *q = cg_q_.data();
+    const double* inverse = inverse_.data();
+    double rho = 0;
     for (long i = 0; i < n_; ++i) {
       x[i] = 0, r[i] = b[i];
-      p[i] = s[i] = r[i] / diag_[i];
+      p[i] = r[i] * inverse[i];
+      rho += r[i] * p[i];
     }
-    double rho = dot(r, s, n_);
-    double left = error_from(r);
-    for (int k = 0; k < limit && taken_ < kMostSums && left > rtol * rtol * dot(x, x, n_); ++k) {
+    double left = error_from(r), size = 0;
+    for (int k = 0; k < limit && taken_ < kMostSums && left > rtol * rtol * size; ++k) {
       apply(p, q);
       const double curvature = dot(p, q, n_);
       if (!(curvature > 0)) {  // above the threshold: keep what there is, or the plain gradient
@@ -170,12 +173,16 @@ template <int M> class UnitNewton {
         return;
       }
       const double alpha = rho / curvature;
-      for (long i = 0; i < n_; ++i) x[i] += alpha * p[i], r[i] -= alpha * q[i];
-      for (long i = 0; i < n_; ++i) s[i] = r[i] / diag_[i];
-      left = error_from(r);
-      const double next = dot(r, s, n_), beta = next / rho;
+      double next = 0;
+      left = size = 0;
+      for (long i = 0; i < n_; ++i) {
+        const double here = x[i] + alpha * p[i], rest = r[i] - alpha * q[i], error = rest * std::max(1.0, inverse[i]);
+        x[i] = here, r[i] = rest;
+        size += here * here, left += error * error, next += rest * rest * inverse[i];
+      }
+      const double beta = next / rho;
       rho = next;
-      for (long i = 0; i < n_; ++i) p[i] = s[i] + beta * p[i];
+      for (long i = 0; i < n_; ++i) p[i] = r[i] * inverse[i] + beta * p[i];
     }
   }
 };
