@@ -421,3 +421,39 @@ def test_a_row_over_its_steps_is_the_solvers_own():
         alone = ibnn.solve(y, -2.0, start=y, max_steps=1)
     assert (limited.steps == 1).all()
     torch.testing.assert_close(limited.value, alone.value)
+
+
+@pytest.mark.parametrize("std", [0.1, 1.0])
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_long_rows_take_few_steps(sigma, std):
+    """Newton starts near the solution: two or three steps at the strengths of training."""
+    y = std * torch.randn(16, 1024, generator=torch.Generator().manual_seed(0))
+    slope = torch.full((16,), 10.0)
+    *_, steps, solved = native.solve_rows(y, -0.1 * slope, slope, 2e-6 * slope, 2e-5, sigma)
+    assert solved.all()
+    assert steps.max() <= 3
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_runs_of_hardtanh_units_are_found_at_any_place(dtype):
+    """Units exactly 1 apart, far groups, ties: one row is solved after the other, whatever
+    the units of the last one were."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(6, 300, generator=generator, dtype=torch.float64)
+    drawn[1] = torch.arange(300) % 7  # on the kinks
+    drawn[2, ::3] += 1e6
+    drawn[3] = torch.where(torch.arange(300) < 150, 0.25, 40.0)
+    drawn[4] *= 1e4
+    y, g = drawn.to(dtype), torch.randn(6, 300, generator=generator).to(dtype)
+    c = torch.full((6,), -2.0)
+    z, *_ = native.find_roots(y, c, torch.full((6,), 1e-9), "hardtanh")
+    v, *_ = native.solve_jacobian(drawn.to(dtype), g, c, "hardtanh", True)
+    eps = torch.finfo(dtype).eps
+    for row, at, start, rhs, found in zip(y, z, drawn.to(dtype), g, v, strict=True):
+        residual = at.double().numpy() - 2 * dense_sum(at.double().numpy(), None, 0, "hardtanh")
+        allowed = 1e-9 + 4 * eps * np.maximum(1, np.abs(row.double().numpy()))
+        assert (np.abs(residual - row.double().numpy()) <= allowed).all()
+        jacobian = dense_jacobian(start.double().numpy(), -2.0, "hardtanh")
+        expected = np.linalg.solve(jacobian, rhs.double().numpy())
+        wrong = np.linalg.norm(found.double().numpy() - expected)
+        assert wrong <= (1e-4 if dtype == torch.float32 else 1e-8) * np.linalg.norm(expected)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function
+from torch.autograd import Function, forward_ad
 
 from ibnn._core import ops
 
@@ -32,7 +32,11 @@ def differentiable(function: Any) -> Callable[..., Any]:
     def apply(*args: Any) -> Any:
         if torch.compiler.is_compiling():
             return function.apply(*args)
-        return plainly(*args) if is_plain() else forward_mode.apply(*args)
+        if not is_plain():
+            return forward_mode.apply(*args)
+        if not torch.is_grad_enabled() and forward_ad._current_level < 0:
+            return function.forward(*args)  # no graph, no tangents: 20 us less
+        return plainly(*args)
 
     return apply
 

@@ -161,13 +161,14 @@ def solve_adjoint(
         engine = None  # it would have no way of its own
     if engine is not None:
         v, error, dot = engine.adjoint(case, z, g, strength, weight)
-        still = strength == 0  # J is the identity there, bit by bit
-        if later.is_asynchronous(z) or bool(still.any()):
-            v = torch.where(still.unsqueeze(-1), g, v)
+        if later.is_asynchronous(z) or not bool(strength.all()):
+            # J is the identity where there is no strength, bit by bit
+            v = torch.where((strength == 0).unsqueeze(-1), g, v)
     else:
         v, error, dot = adjoint_on_sums(z, g, strength, weight, units, options)
-    failed = error > GRADIENT_ERROR[z.dtype]
-    if later.is_asynchronous(z) or bool(failed.any()):
+    allowed = GRADIENT_ERROR[z.dtype]
+    if later.is_asynchronous(z) or float(error.max()) > allowed:
+        failed = error > allowed
         # a row that is not finite needs no further word: it was reported on the way forward
         failed &= error.isfinite()
         what = "implicit bias, backward"

@@ -103,8 +103,10 @@ def keep_below(value: Tensor, bound: Tensor) -> Tensor:
     """
     bound = bound.to(value)
     quickly = not later.is_asynchronous(value) and bound.ndim <= value.ndim and is_plain()
-    if quickly and bool((value <= bound).all()):
-        return value  # which spares short rows a node of the graph
+    if quickly:  # which spares short rows a node of the graph
+        single = value.numel() == 1 == bound.numel()
+        if value.item() <= bound.item() if single else bool((value <= bound).all()):
+            return value
     return _keep_below(*torch.broadcast_tensors(value, bound))
 
 

@@ -133,7 +133,7 @@ def solve_jacobian(
     rows = _rows(z)
     v = torch.empty_like(z)
     residual = torch.empty(rows, dtype=torch.float64)
-    dots = torch.zeros(rows, dtype=torch.float64)
+    dots = (torch.empty if with_strength_grad else torch.zeros)(rows, dtype=torch.float64)
     _call(
         "solve_jacobian" if weights is None else "solve_weighted_jacobian",
         z,
@@ -155,7 +155,9 @@ def _codes(order: int, sigma: str) -> tuple[ctypes.c_int, ctypes.c_int]:
 def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
     if value is None or (value.dtype is torch.float64 and value.is_contiguous()):
         return value
-    return value.detach().to(torch.float64).expand(_rows(y)).contiguous()
+    if value.ndim != 1:
+        value = value.expand(_rows(y))
+    return value.to(torch.float64).contiguous()
 
 
 def _rows(y: Tensor) -> int:
