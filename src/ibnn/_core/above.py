@@ -16,7 +16,7 @@ from ibnn._core import later
 from ibnn._core.on_sums import has_positive_pairs, pair_sum
 from ibnn._core.options import SolveOptions
 
-# Normal rows of 64 to 1024 units, std 0.1 to 1, slope 10, lam up to 3 thresholds take 8 to 45. What
+# Normal rows of 64 to 1024 units, std 0.1 to 1, slope 10, lam up to 3 thresholds take 4 to 40. What
 # has not settled by then is left to the solver, from where it stands.
 MOST_STEPS = 80
 
