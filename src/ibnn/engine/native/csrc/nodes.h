@@ -18,9 +18,10 @@ class Nodes {
 
   bool even() const { return !by_unit && !split; }
 
-  // Places nodes at most h apart, `fewest` cells at least and `limit` nodes at most, for units `row` with weights g (or
-  // null). False: nodes are no use here.
-  bool place(const float* row, const float* g, long n, float h, long fewest, long limit) {
+  // Places nodes at most h apart, `fewest` cells at least and `limit` nodes at most (`even_limit`, if that is more and there
+  // are not more nodes than units, where all are on a grid), for units `row` with weights g (or null). False: nodes are no
+  // use here.
+  bool place(const float* row, const float* g, long n, float h, long fewest, long limit, long even_limit = 0) {
     float low, high;
     range_of(row, n, &low, &high);
     const float reach = std::max(std::fabs(low), std::fabs(high));
@@ -30,7 +31,7 @@ class Nodes {
     if (n <= 48) return false;  // few enough to be done in double
     if (high - low <= 1e-6f * reach) return false;
     const long most = std::min<long>(limit - 16, std::max<long>(n / 2, 56)), wanted = cells_for(low, high, h, fewest);
-    if (wanted <= most) return on_grid(row, g, n, low, high, wanted);
+    if (wanted <= std::max(most, std::min(n, even_limit))) return on_grid(row, g, n, low, high, wanted);
     return set_apart(row, g, n, most, h, fewest) || one_for_each(row, g, n, limit);
   }
 

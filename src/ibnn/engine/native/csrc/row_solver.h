@@ -205,7 +205,7 @@ template <Sigma kind, class T> struct Rows {
         return residual;
     }
     a.resize(n), b.resize(n), c.resize(n), d.resize(n);
-    const double rtol = sizeof(T) == 4 ? 1e-6 : 1e-12;
+    const double rtol = sizeof(T) == 4 ? 5e-6 : 1e-12;  // of floats 1e-4 is promised
     if (kind == Sigma::hardtanh) {
       order.sort(z, n);
       order.gather(z, n, a.data()), order.gather(g, n, b.data());

@@ -15,6 +15,7 @@ namespace ibnn {
 class SortedHardtanh {
  public:
   explicit SortedHardtanh(Sigma) {}
+  void begin() { n_ = 0; }  // another row: where units were says nothing
 
   // Puts points in order where a step has broken it.
   void admit(double* z, long n) const {

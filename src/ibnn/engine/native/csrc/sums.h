@@ -106,6 +106,7 @@ template <int M> class UnitSums {
     if (kind_ == Sigma::arctan) return direct_sum<Sigma::arctan>(z_, a, n_, order, out);
     direct_sum<Sigma::erf>(z_, a, n_, order, out);
   }
+  void begin() {}
   void admit(double*, long) {}  // any points will do
 
  private:

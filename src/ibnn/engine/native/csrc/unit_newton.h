@@ -29,7 +29,7 @@ inline double above_rounding(double residual, double y) {
   return std::fabs(residual) <= 4 * std::numeric_limits<double>::epsilon() * std::fabs(y) ? 0 : residual;
 }
 
-// Sums: set_points(z, n), sum(a, order, out), and admit(z, n), which mends points it could not take.
+// Sums: set_points(z, n), sum(a, order, out); begin() a row; admit(z, n), which mends points it could not take.
 template <class Sums> class UnitNewton {
  public:
   explicit UnitNewton(Sigma kind) : sums_(kind) {}
@@ -39,6 +39,7 @@ template <class Sums> class UnitNewton {
     y_ = y, n_ = n, c_ = c, taken_ = 0;
     for (auto* a : {&r_, &trial_, &trial_r_, &step_, &diag_, &best_}) a->resize(n);
     Outcome out;
+    sums_.begin();
     sums_.admit(z, n);
     residual(z, r_.data());
     double best = largest(r_.data(), n);
@@ -66,6 +67,7 @@ template <class Sums> class UnitNewton {
   double solve_jacobian(const double* z, const double* g, long n, double c, double rtol, double* v) {
     n_ = n, c_ = c, taken_ = 0;
     diag_.resize(n), r_.resize(n);
+    sums_.begin();
     sums_.set_points(z, n);
     slopes();
     conjugate_gradients(g, v, rtol, 500);
