@@ -117,7 +117,10 @@ def solve_on_sums(
     p = slope.unsqueeze(-1)
     spread = (high - low) * p
     width = _NARROWEST[y.dtype]
-    blow = torch.where((spread > 0) & (spread < width), (width / spread).log2().floor().exp2(), 1)
+    # above the threshold units of a narrow row part as far as sigma is not straight
+    convex = system(y, lam * slope, slope, weight, units, options).convex().unsqueeze(-1)
+    narrow = (spread > 0) & (spread < width) & convex
+    blow = torch.where(narrow, (width / spread).log2().floor().exp2(), 1)
     blow = blow.clamp(max=torch.finfo(y.dtype).max).to(y.dtype)
     scaled = (y - origin) * p * blow
     start = (begin - origin) * p * blow

@@ -29,7 +29,7 @@ class SortedHardtanh {
     n_ = n;
     long top = 1;
     while (2 * top <= n) top *= 2;
-    place(z, n, 2 * top);
+    place(z, n, std::max(2 * top, kNear));  // a bisection looks at so many places, whatever it starts from
     low_.resize(n), high_.resize(n);
     // Points that have moved a little are near where they were.
     if (known) find_low(kNear);
