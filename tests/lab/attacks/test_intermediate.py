@@ -32,7 +32,7 @@ def by_hand(model: nn.Sequential, x: Tensor, lam: float, steps: int) -> Tensor:
     """The logits with the damped iteration written out over all pairs of units."""
     tau = 1 / (1 + max(0.0, -lam) * SLOPE)
     z = x.flatten(1)
-    for layer in model[1:]:
+    for layer in list(model)[1:]:
         if not isinstance(layer, ibnn.Linear):
             z = layer(z)
             continue
