@@ -23,7 +23,7 @@ CASES = (
     "Conv2d k5, 128x3x32x32",
     "Conv2d k3, 16 coupled channels",
     "Window 5x5, 16x3x32x32",
-    "Linear 256 -> 256, 16 rows",
+    "Dense, Linear 256 -> 256, 16 rows",
 )
 STD = 1.0
 

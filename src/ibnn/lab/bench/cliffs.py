@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -116,7 +116,8 @@ def cliffs() -> Iterator[Cliff]:
         options = {"coupling": ibnn.Window((window, window))}
         name = f"Window {window}x{window}, 16x3x32x32"
         yield _conv(name, 3, 32, 16, 5, required=(required,), aim=aim, options=options)
-    yield _linear(256, 256, 16, required=(12,), aim=6, options={"coupling": _dense()})
+    dense = _linear(256, 256, 16, required=(12,), aim=6, options={"coupling": _dense()})
+    yield replace(dense, name=f"Dense, {dense.name}")
     for sigma in ("hardtanh", "arctan", "erf"):
         name, options = f"{sigma}, 32x3x32x32", {"sigma": sigma}
         yield _conv(name, 3, 32, 32, 5, required=(6,), aim=3, options=options, stds=(0.1, 1.0))
