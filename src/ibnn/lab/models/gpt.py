@@ -59,6 +59,7 @@ class GPTKind(TransformerKind):
     name = "gpt"
     about = "a small GPT on characters: causal attention and feed-forward blocks"
     label = "GPT"
+    makes = GPT
     fields = ("width", "depth", "heads", "context", "place")
     images = False
     text = True
@@ -76,22 +77,5 @@ class GPTKind(TransformerKind):
         "epochs": 5,
     }
 
-    def build(
-        self,
-        config: Any,
-        image_shape: Sequence[int],
-        classes: int,
-        neuron: Neuron,
-        generator: torch.Generator,
-    ) -> GPT:
-        return GPT(
-            classes,
-            context=config.context,
-            width=self.size(config, "width"),
-            depth=self.size(config, "depth"),
-            heads=config.heads,
-            neuron=neuron.of_features(),
-            place=config.place,
-            initialisation=config.initialisation,
-            generator=generator,
-        )
+    def ends(self, image_shape: Sequence[int], classes: int) -> dict[str, Any]:
+        return {"characters": classes}

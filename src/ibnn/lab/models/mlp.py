@@ -33,6 +33,7 @@ class MLP(nn.Module):
         generator: torch.Generator | None = None,
     ):
         super().__init__()
+        neuron = neuron.of_features()
         neuron.check_layers(depth)
         with torch.random.fork_rng(devices=[]):
             self.hidden = nn.Sequential(
@@ -53,6 +54,7 @@ class MLP(nn.Module):
 class MLPKind(NetworkKind):
     name = "mlp"
     about = "fully connected hidden layers of equal width, ReLU, a linear head"
+    makes = MLP
     fields = ("width", "depth")
     images = False
     sizes: ClassVar = {"width": 128, "depth": 2}
@@ -67,23 +69,8 @@ class MLPKind(NetworkKind):
         "epochs": 30,
     }
 
-    def build(
-        self,
-        config: Any,
-        image_shape: Sequence[int],
-        classes: int,
-        neuron: Neuron,
-        generator: torch.Generator,
-    ) -> MLP:
-        return MLP(
-            math.prod(image_shape),
-            classes,
-            width=self.size(config, "width"),
-            depth=self.size(config, "depth"),
-            neuron=neuron.of_features(),
-            initialisation=config.initialisation,
-            generator=generator,
-        )
+    def ends(self, image_shape: Sequence[int], classes: int) -> dict[str, Any]:
+        return {"inputs": math.prod(image_shape), "classes": classes}
 
     def title(self, config: Any) -> str:
         return f"MLP({self.size(config, 'depth')},{self.size(config, 'width')})"

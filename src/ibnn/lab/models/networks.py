@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -24,6 +24,7 @@ class NetworkKind(ABC):
     Attributes:
         name: how a run names it.
         about: one line for people.
+        makes: the network's class, unless `build` does without it.
         fields: the fields of `RunConfig` that give its size. They enter the identity of its
             runs; the size fields of other networks do not.
         images: whether it needs images (channels, height, width).
@@ -35,13 +36,13 @@ class NetworkKind(ABC):
 
     name: ClassVar[str]
     about: ClassVar[str]
+    makes: ClassVar[Callable[..., nn.Module]]
     fields: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[bool] = True
     text: ClassVar[bool] = False
     sizes: ClassVar[Mapping[str, int]] = {}
     recipe: ClassVar[Mapping[str, Any]] = {}
 
-    @abstractmethod
     def build(
         self,
         config: Any,
@@ -52,10 +53,23 @@ class NetworkKind(ABC):
     ) -> nn.Module:
         """The network with its first weights, drawn from `generator` as `initialize` does.
 
+        By default a call of `makes` with all of this by keyword, sizes by the names of `fields`.
+
         Args:
             config: has the fields named in `fields`, and `initialisation`.
             neuron: makes the hidden layers.
         """
+        return self.makes(
+            **self.ends(image_shape, classes),
+            **{name: self.size(config, name) for name in self.fields},
+            neuron=neuron,
+            initialisation=config.initialisation,
+            generator=generator,
+        )
+
+    def ends(self, image_shape: Sequence[int], classes: int) -> dict[str, Any]:
+        """What the network is given and what it gives back, as `makes` takes them."""
+        return {"image_shape": image_shape, "classes": classes}
 
     @abstractmethod
     def title(self, config: Any) -> str:
@@ -68,7 +82,7 @@ class NetworkKind(ABC):
     def check(self, config: Any) -> None:  # noqa: B027 - most have nothing to refuse
         """Refuse sizes that do not fit each other, with a ValueError of one line."""
 
-    def size(self, config: Any, name: str) -> int:
+    def size(self, config: Any, name: str) -> Any:
         """A size of the run's network: the run's own, else this kind's usual one."""
         chosen = getattr(config, name)
         return self.sizes[name] if chosen is None else chosen

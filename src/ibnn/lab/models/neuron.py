@@ -73,20 +73,6 @@ class Neuron:
         if isinstance(self.lam, Sequence) and len(self.lam) != layers:
             raise ValueError(f"lam has {len(self.lam)} values, expected one or {layers}")
 
-    def keywords(self) -> dict[str, Any]:
-        """The settings as the constructors of `UCN` and `Perceptron` take them."""
-        return {
-            "neuron": self.kind,
-            "lam": self.lam,
-            "slope": self.slope,
-            "learn_lam": self.learn_lam,
-            "learn_slope": self.learn_slope,
-            "bounded": self.bounded,
-            "coupling": self.coupling,
-            "sigma": self.sigma,
-            **self.solve,
-        }
-
 
 def implicit_layers(network: nn.Module) -> list[Any]:
     """Every layer of the network that solves for an implicit bias, first to last."""

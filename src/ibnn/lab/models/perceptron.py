@@ -29,7 +29,7 @@ class Perceptron(nn.Module):
         inputs: int = 2,
         hidden: int = 3,
         outputs: int = 1,
-        neuron: str = "standard",
+        neuron: str | Neuron = "standard",
         *,
         lam: float | list[float] | tuple[float, ...] = 0.0,
         slope: float = 10.0,
@@ -46,12 +46,15 @@ class Perceptron(nn.Module):
         for name, value in (("inputs", inputs), ("hidden", hidden), ("outputs", outputs)):
             if value < 1:
                 raise ValueError(f"{name} is {value}, expected at least 1")
-        settings = Neuron(
-            neuron, lam, slope, learn_lam, learn_slope, bounded, coupling, sigma, solve
-        )
-        settings.check_layers(1)
+        if isinstance(neuron, str):
+            neuron = Neuron(
+                neuron, lam, slope, learn_lam, learn_slope, bounded, coupling, sigma, solve
+            )
+        else:  # names of couplings are for convolutions; here all units of the layer are one row
+            neuron = neuron.of_features()
+        neuron.check_layers(1)
         with torch.random.fork_rng(devices=[]):
-            self.hidden = settings.linear(0, inputs, hidden)
+            self.hidden = neuron.linear(0, inputs, hidden)
             self.norm = nn.BatchNorm1d(hidden)
             self.head = nn.Linear(hidden, outputs)
         draw_weights(self, self.head, initialisation, generator)
@@ -63,27 +66,12 @@ class Perceptron(nn.Module):
 class PerceptronKind(NetworkKind):
     name = "perceptron"
     about = "one hidden layer, fully connected; two classes share one output"
+    makes = Perceptron
     fields = ("hidden",)
     images = False
 
-    def build(
-        self,
-        config: Any,
-        image_shape: Sequence[int],
-        classes: int,
-        neuron: Neuron,
-        generator: torch.Generator,
-    ) -> Perceptron:
-        # names of couplings are for convolutions; here all units of the layer are one row
-        keywords = {**neuron.keywords(), "coupling": None}
-        return Perceptron(
-            math.prod(image_shape),
-            config.hidden,
-            1 if classes == 2 else classes,
-            initialisation=config.initialisation,
-            generator=generator,
-            **keywords,
-        )
+    def ends(self, image_shape: Sequence[int], classes: int) -> dict[str, Any]:
+        return {"inputs": math.prod(image_shape), "outputs": 1 if classes == 2 else classes}
 
     def title(self, config: Any) -> str:
         return f"perceptron({config.hidden})"

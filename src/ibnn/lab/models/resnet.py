@@ -81,6 +81,7 @@ class ResNet20(nn.Module):
 class ResNet20Kind(NetworkKind):
     name = "resnet20"
     about = "three stages of three residual blocks, 19 convolutions and a linear head"
+    makes = ResNet20
     fields = ("width",)
     sizes: ClassVar = {"width": 16}
     # He et al. with the cosine that has taken the place of their steps
@@ -96,23 +97,6 @@ class ResNet20Kind(NetworkKind):
         "clip": None,
         "epochs": 100,
     }
-
-    def build(
-        self,
-        config: Any,
-        image_shape: Sequence[int],
-        classes: int,
-        neuron: Neuron,
-        generator: torch.Generator,
-    ) -> ResNet20:
-        return ResNet20(
-            image_shape,
-            classes,
-            width=self.size(config, "width"),
-            neuron=neuron,
-            initialisation=config.initialisation,
-            generator=generator,
-        )
 
     def title(self, config: Any) -> str:
         width = self.size(config, "width")

@@ -69,7 +69,7 @@ def blocks(
     neuron: Neuron, width: int, depth: int, heads: int, place: str, *, causal: bool
 ) -> nn.Sequential:
     """The blocks of a network; `place` is one of `PLACES`."""
-    each = PLACES[place]
+    each, neuron = PLACES[place], neuron.of_features()
     neuron.check_layers(depth * each)
     return nn.Sequential(
         *(

@@ -47,7 +47,8 @@ class UCN(nn.Module):
 
     Args:
         image_shape: channels, height, width.
-        neuron: the name of a kind, see `ibnn.lab.models.neurons`.
+        neuron: the name of a kind, see `ibnn.lab.models.neurons`; or a `Neuron`, which has its own
+            settings.
         lam: one value for all layers or one per layer.
         initialisation: `"paper"` or `"torch"`, see `initialize`.
         generator: the source of the first weights; torch's global one when absent.
@@ -64,7 +65,7 @@ class UCN(nn.Module):
         classes: int,
         layers: int,
         channels: int,
-        neuron: str = "standard",
+        neuron: str | Neuron = "standard",
         *,
         lam: float | Sequence[float] = 0.0,
         slope: float = 10.0,
@@ -85,17 +86,18 @@ class UCN(nn.Module):
         for name, value in (("classes", classes), ("layers", layers), ("channels", channels)):
             if value < 1:
                 raise ValueError(f"{name} is {value}, expected at least 1")
-        settings = Neuron(
-            neuron, lam, slope, learn_lam, learn_slope, bounded, coupling, sigma, solve
-        )
-        settings.check_layers(layers)
+        if isinstance(neuron, str):
+            neuron = Neuron(
+                neuron, lam, slope, learn_lam, learn_slope, bounded, coupling, sigma, solve
+            )
+        neuron.check_layers(layers)
         in_channels, height, width = image_shape
         kernel = kernel_side(min(height, width))
         # Constructors draw weights from the global generator; ours are drawn below.
         with torch.random.fork_rng(devices=[]):
             self.blocks = nn.Sequential(
                 *(
-                    Block(settings, layer, channels if layer else in_channels, channels, kernel)
+                    Block(neuron, layer, channels if layer else in_channels, channels, kernel)
                     for layer in range(layers)
                 )
             )
@@ -109,25 +111,8 @@ class UCN(nn.Module):
 class UCNKind(NetworkKind):
     name = "ucn"
     about = "L convolutional blocks of C channels, no pooling, one linear head: the paper's"
+    makes = UCN
     fields = ("layers", "channels")
-
-    def build(
-        self,
-        config: Any,
-        image_shape: Sequence[int],
-        classes: int,
-        neuron: Neuron,
-        generator: torch.Generator,
-    ) -> UCN:
-        return UCN(
-            image_shape,
-            classes,
-            config.layers,
-            config.channels,
-            initialisation=config.initialisation,
-            generator=generator,
-            **neuron.keywords(),
-        )
 
     def title(self, config: Any) -> str:
         return f"UCN({config.layers},{config.channels})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -58,6 +58,7 @@ class ViTKind(TransformerKind):
     name = "vit"
     about = "a small vision transformer: patches as tokens, attention and feed-forward blocks"
     label = "ViT"
+    makes = ViT
     fields = ("width", "depth", "heads", "patch", "place")
     sizes: ClassVar = {"width": 64, "depth": 4}
     recipe: ClassVar = {
@@ -72,24 +73,3 @@ class ViTKind(TransformerKind):
         "warmup_epochs": 0,
         "epochs": 100,
     }
-
-    def build(
-        self,
-        config: Any,
-        image_shape: Sequence[int],
-        classes: int,
-        neuron: Neuron,
-        generator: torch.Generator,
-    ) -> ViT:
-        return ViT(
-            image_shape,
-            classes,
-            width=self.size(config, "width"),
-            depth=self.size(config, "depth"),
-            heads=config.heads,
-            patch=config.patch,
-            neuron=neuron.of_features(),
-            place=config.place,
-            initialisation=config.initialisation,
-            generator=generator,
-        )
