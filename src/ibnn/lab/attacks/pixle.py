@@ -1,7 +1,5 @@
 """Pixle (Pomponi et al. 2022): copies a few pixels of the image over others of it, black box."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

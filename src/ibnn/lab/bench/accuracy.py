@@ -1,7 +1,5 @@
 """Errors against the dense float64 solve, over a grid of lam, slope and spread."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

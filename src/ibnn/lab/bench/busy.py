@@ -4,8 +4,6 @@ With as many spinning processes as cores, everything takes twice as long by fair
 that wait for each other at every small step would take far longer.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -5,8 +5,6 @@ backward, lam = -0.1, twice: processor time of one thread, and wall time on all 
 the two is measured in a process of its own, since the number of threads is a process's.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import statistics

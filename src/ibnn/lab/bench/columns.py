@@ -1,7 +1,5 @@
 """Which columns of a section are shown, most important first; the saved files have all."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

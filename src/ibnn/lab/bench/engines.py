@@ -1,7 +1,5 @@
 """The two engines behind the uniform coupling, and how one is chosen for a measurement."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

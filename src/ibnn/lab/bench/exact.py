@@ -1,7 +1,5 @@
 """The float64 reference: Newton with the dense D x D matrix, row by row; slow, and exact."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

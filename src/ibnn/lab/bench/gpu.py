@@ -5,8 +5,6 @@ bias: medians in milliseconds, measured in turns. `error` is the largest |z_i - 
 of a few rows, exact as the portable engine finds it in float64; `solved` the fraction of rows.
 """
 
-from __future__ import annotations
-
 import platform
 import statistics
 import time

@@ -1,7 +1,5 @@
 """How time grows with the number of units D that talk to each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from statistics import linear_regression

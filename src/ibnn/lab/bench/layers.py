@@ -1,7 +1,5 @@
 """One layer forward and backward, against the same `nn.Conv2d` + ReLU without implicit bias."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import asdict
 from typing import Any

@@ -1,7 +1,5 @@
 """What the numbers were measured on: processor, threads, versions, compiler."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

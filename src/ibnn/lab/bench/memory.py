@@ -10,8 +10,6 @@ Beside it stands what torch's own allocator saw (torch.profiler): tensors only. 
 has no such mark (not Linux), that is all there is, and the method says so.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import json

@@ -1,7 +1,5 @@
 """Whole networks: a training step of each, standard and converted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Our layer beside what a user could put in its place, on the same equation and the same maps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -1,7 +1,5 @@
 """The pictures: time against D, the price of a layer under every condition, and by case."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any

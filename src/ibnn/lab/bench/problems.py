@@ -1,7 +1,5 @@
 """The layers that are measured: the same convolution with and without the implicit bias."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

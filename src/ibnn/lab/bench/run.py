@@ -1,7 +1,5 @@
 """Runs the sections one after the other, prints their tables, saves everything."""
 
-from __future__ import annotations
-
 import importlib.util
 import time
 import warnings

@@ -1,7 +1,5 @@
 """What a run of the benchmarks measures, and for how long."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from ibnn.lab.bench import engines

@@ -4,8 +4,6 @@ The iterations work with two ways to sum: `direct` is what one writes first, eve
 `fast` lends them this library's O(D) sums, so that only the iteration is compared.
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from typing import Any

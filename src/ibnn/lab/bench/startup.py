@@ -1,7 +1,5 @@
 """What the first call costs a new process: compilation once, then loading."""
 
-from __future__ import annotations
-
 import statistics
 import subprocess
 import sys

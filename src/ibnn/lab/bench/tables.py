@@ -1,7 +1,5 @@
 """The tables: on the terminal, as markdown, as CSV and JSON."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Medians of interleaved repetitions: what slows the machine down slows every candidate down."""
 
-from __future__ import annotations
-
 import gc
 import statistics
 import time

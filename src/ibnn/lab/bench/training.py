@@ -1,7 +1,5 @@
 """One training step of the paper's networks: standard neurons against implicit ones."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

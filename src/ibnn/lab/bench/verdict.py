@@ -1,7 +1,5 @@
 """The numbers that were set as a goal, beside the measured ones."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

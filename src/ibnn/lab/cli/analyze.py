@@ -1,7 +1,5 @@
 """`ibnn analyze`: the paper's theory, measured on a trained network."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

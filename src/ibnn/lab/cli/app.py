@@ -1,7 +1,5 @@
 """All commands, and `main`, the door through which every error leaves as one line."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 from typing import Annotated

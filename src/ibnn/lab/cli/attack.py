@@ -1,7 +1,5 @@
 """`ibnn attack`: a trained network under attack, with checks and a certificate."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

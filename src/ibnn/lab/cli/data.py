@@ -1,7 +1,5 @@
 """`ibnn data`: which datasets there are, fetch them, check them."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`ibnn playground`: the page that trains both networks side by side, in the browser."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

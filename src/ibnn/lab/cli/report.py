@@ -1,7 +1,5 @@
 """`ibnn report`: make reports again from stored runs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`ibnn warmup`: compile what would be compiled in the first call."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

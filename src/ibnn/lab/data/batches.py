@@ -1,7 +1,5 @@
 """Batches by index out of a dataset that is whole in memory: no workers, no copies kept."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch

@@ -1,7 +1,5 @@
 """The datasets known by name, and the door to all of them."""
 
-from __future__ import annotations
-
 import difflib
 import os
 import re

@@ -1,7 +1,5 @@
 """What a dataset is by default: its network, the attack it is shown, how much of it is trained."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Arms with equal seeds: networks that differ in one thing, and what is kept of each by arm."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar

@@ -1,7 +1,5 @@
 """`ibnn run all`: every experiment on every dataset that is here."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 

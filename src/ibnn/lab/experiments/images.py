@@ -1,7 +1,5 @@
 """Experiments on image networks: which network for which dataset, and how much of it is trained."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 

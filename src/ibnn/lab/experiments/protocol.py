@@ -1,7 +1,5 @@
 """How runs were trained, for readers: every word is read from their configurations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
 

@@ -1,7 +1,5 @@
 """Experiments by name; those that come with the laboratory are imported when asked for."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 

@@ -5,8 +5,6 @@ the one before and nothing else. Any network is read this way, whatever its clas
 worth to a bound is for the bound to know.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """A small GPT on characters: from every prefix of a piece of text, the next character."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

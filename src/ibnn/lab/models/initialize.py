@@ -1,7 +1,5 @@
 """The first weights: the published runs' tiny normal numbers, or PyTorch's own default."""
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """MLP: fully connected hidden layers of equal width, each followed by a ReLU."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any, ClassVar

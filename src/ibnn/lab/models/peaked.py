@@ -5,8 +5,6 @@ further term, left out by the paper, in which a dendrite answers most to differe
 Its formula is not in the paper; this family has its shape, and tanh as the case a = 0.
 """
 
-from __future__ import annotations
-
 import math
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """ResNet-20 for small images (He et al. 2016): three stages of three residual blocks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, ClassVar
 

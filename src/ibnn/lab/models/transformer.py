@@ -1,7 +1,5 @@
 """What the ViT and the GPT are made of: attention and feed-forward blocks, any neuron in either."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, ClassVar
 

@@ -1,7 +1,5 @@
 """UCN(L, C): L uniform convolutional blocks of C channels, no pooling, one linear head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A small vision transformer: patches of an image as tokens, their mean to the head."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import ClassVar
 

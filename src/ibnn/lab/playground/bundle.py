@@ -4,8 +4,6 @@ Browsers load ES modules over HTTP only; as one file the page also opens from di
 site carries it without knowing its parts.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

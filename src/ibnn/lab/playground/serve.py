@@ -1,7 +1,5 @@
 """The page over HTTP on this machine alone."""
 
-from __future__ import annotations
-
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from ibnn.lab.playground.bundle import page

@@ -1,7 +1,5 @@
 """One picture of all runs: bars with the time left on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.progress import TaskID
 

@@ -1,7 +1,5 @@
 """From an experiment to its finished runs: stage by stage, with whichever engine."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Standard augmentation of small images: a random shift and a random mirror image."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn import functional as F

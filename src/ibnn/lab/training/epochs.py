@@ -1,7 +1,5 @@
 """The epochs of a run, warm-up first: what is trained in each, how fast, and whether it counts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

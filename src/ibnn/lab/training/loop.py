@@ -6,8 +6,6 @@ both neurons are treated alike. Everything random follows from the seed, the pur
 epoch (see `seeds`), so a run that was killed goes on from its checkpoint as if nothing happened.
 """
 
-from __future__ import annotations
-
 import math
 import os
 import time

@@ -1,7 +1,5 @@
 """From a config to its network."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The optimizers, and their state as named tensors a checkpoint can hold."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

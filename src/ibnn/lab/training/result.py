@@ -1,7 +1,5 @@
 """`result.json`: the numbers of a finished run, written last."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The examples of a run: the dataset cut and spoilt as its config says."""
 
-from __future__ import annotations
-
 import os
 import zlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """How good a network is now: accuracy, loss, and how its solver fared on the way."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

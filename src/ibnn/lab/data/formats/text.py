@@ -1,7 +1,5 @@
 """A plain text file as a dataset of characters: from each piece, every following character."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The King James Bible: 4.3 million characters of English, in the public domain."""
 
-from __future__ import annotations
-
 from ibnn.lab.data.dataset_defaults import Defaults
 from ibnn.lab.data.formats.text import LENGTH, TextSource
 

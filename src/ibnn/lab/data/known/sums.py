@@ -1,7 +1,5 @@
 """Sums in words, made on the fly: a text with something to learn that needs no download."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is trained in each preset: networks, their sizes, how much data, and the arms."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

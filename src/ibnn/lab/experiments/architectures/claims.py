@@ -1,7 +1,5 @@
 """What the records of each architecture say: every judgment is computed from them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from statistics import fmean, median
 

@@ -1,7 +1,5 @@
 """What a training step costs, in steps of a standard network timed in the same process."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The experiment `architectures`: the neuron and its controls in ResNet-20, a ViT and a GPT."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

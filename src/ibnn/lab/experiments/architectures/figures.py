@@ -1,7 +1,5 @@
 """Curves of the arms, their differences, and lam layer by layer: a row for each architecture."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from matplotlib.axes import Axes

@@ -4,8 +4,6 @@ Each setting is one run of the protocol (SGD, one seed), and what is measured on
 many restarts of the same network with a better optimizer. The two stand side by side.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 

@@ -6,8 +6,6 @@ them. A restart is a `Perceptron`: its statistics of batch norm are, in the end,
 training points.
 """
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 

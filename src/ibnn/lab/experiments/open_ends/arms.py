@@ -1,7 +1,5 @@
 """The options, and the arm each is compared with."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ibnn.lab.experiments.arms import IMPLICIT, STANDARD, Arm

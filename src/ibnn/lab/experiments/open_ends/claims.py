@@ -1,7 +1,5 @@
 """What each option does, by its numbers: every judgment is computed from them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import median
 

@@ -1,7 +1,5 @@
 """The experiment `open-ends`: learnt slope and extent, lam per channel, a sigma that falls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any

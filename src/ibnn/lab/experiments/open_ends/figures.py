@@ -1,7 +1,5 @@
 """Each arm against the standard network, and each option against what it changes."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from ibnn.lab.experiments.open_ends.arms import ARMS, IMPLICIT, OPTIONS, STANDARD

@@ -1,7 +1,5 @@
 """An explicit map with a lam of its own, learnt and bounded as the implicit neuron's."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """Neuron kinds by name."""
 
-from __future__ import annotations
-
 from ibnn.lab.models.neurons.kind import NeuronKind
 
 _KINDS: dict[str, NeuronKind] = {}

@@ -1,7 +1,5 @@
 """Which runs are trained as one ensemble, and how each of them ends."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby

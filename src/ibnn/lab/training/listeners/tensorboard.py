@@ -1,7 +1,5 @@
 """TensorBoard event files beside a run: `ibnn train --log tensorboard`, then `tensorboard`."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import asdict
 from pathlib import Path
