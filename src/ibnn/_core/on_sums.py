@@ -4,7 +4,7 @@ Rows are solved about the end of their range next to 0, and in doubles where flo
 digits: near the threshold, and wherever it did not do.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core.options import SolveOptions
+from ibnn.engine.base import Case, Engine
 from ibnn.sigma import BUILT_IN, HARDTANH
 from ibnn.solver.base import Found
 from ibnn.solver.linear import conjugate_gradients
@@ -46,18 +47,24 @@ def pair_sum(
     options: SolveOptions,
 ) -> Tensor:
     """P_n(z, a), by the engine that has it."""
-    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, order)
-    engine = engines.choose(case, options.engine)
-    assert engine is not None  # the portable one has every sum
+    engine, case = _summing(z, order, units, options)
     return engine.pair_sum(case, z, a, weight)
 
 
 def bias_change(z: Tensor, v: Tensor, units: Sequence[int], options: SolveOptions) -> Tensor:
     """P_1(z, v) - v P_1(z, 1), by the engine that has it; uniform weights."""
-    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, 1)
+    engine, case = _summing(z, 1, units, options)
+    return engine.bias_change(case, z, v, None)
+
+
+def _summing(
+    z: Tensor, order: int, units: Sequence[int], options: SolveOptions
+) -> tuple[Engine, Case]:
+    """The engine that has the sums of this order."""
+    case = engines.case_of("pair_sum", z, options.sums, options.sigma, units, order)
     engine = engines.choose(case, options.engine)
     assert engine is not None  # the portable one has every sum
-    return engine.bias_change(case, z, v, None)
+    return engine, case
 
 
 def has_positive_pairs(weight: Tensor | None, options: SolveOptions) -> bool:
@@ -85,6 +92,10 @@ def system(
     if fixed is not None and y.numel() and bool((strength * eigenvalue > 1 - _STEEP).any()):
         eigenvalue = min(eigenvalue, options.sums.largest_eigenvalue(fixed, units))
 
+    def products(z: Tensor) -> Callable[[Tensor], Tensor]:
+        engine, case = _summing(z, 1, units, options)
+        return engine.products(case, z, weight)
+
     def plain_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
         return pair_sum(z, a, weight, order, units, options)
 
@@ -96,6 +107,7 @@ def system(
         pair_sum=sums or plain_sum,
         eigenvalue=eigenvalue,
         self_weight=options.sums.self_weight(weight, units),
+        products=None if sums else products,
         differentiable_solve=linear_solve,
     )
 
@@ -177,7 +189,7 @@ def _without_noise(equation: System, found: Found, units: Sequence[int], options
     def every_pair(z: Tensor, a: Tensor | None, order: int) -> Tensor:
         return options.sums.pair_sum(z, a, None, order, options.sigma, units)
 
-    part = replace(equation.rows(index), pair_sum=every_pair)
+    part = replace(equation.rows(index), pair_sum=every_pair, products=None)
     if part.y.shape[-1] <= _WRITTEN_OUT and options.solver.reduces and options.max_steps is None:
         begin = found.z[index]
         return found.updated(index, options.solver.find(part, begin, options.steps_allowed))

@@ -1,6 +1,6 @@
 """What an engine is: fast sums and solves for some cases, and a reason where it declines."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -131,6 +131,16 @@ class Engine:
             weight: what the coupling's `weight` returned.
         """
         raise NotImplementedError
+
+    def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Callable[[Tensor], Tensor]:
+        """v -> P_1(z, v), for many v at one z.
+
+        Args:
+            case: that of a pair sum of order 1.
+            z: (rows, units).
+            weight: what the coupling's `weight` returned.
+        """
+        return lambda v: self.pair_sum(case, z, v, weight)
 
     def bias_change(self, case: Case, z: Tensor, v: Tensor, weight: Tensor | None) -> Tensor:
         """P_1(z, v) - v P_1(z, 1): how B(z) changes as z moves by v.
