@@ -2,10 +2,9 @@
 
 import json
 
-from ibnn.lab.experiments import Settings, execute, get
+from ibnn.lab.experiments import Settings, execute, get, pareto
 from ibnn.lab.experiments.controls.record import Record, Records
-from ibnn.lab.experiments.pareto import claims
-from ibnn.lab.experiments.pareto.arms import MAP
+from ibnn.lab.experiments.pareto import MAP
 from ibnn.lab.report import write_report
 
 NOISE = (0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0008)
@@ -24,24 +23,24 @@ def networks(places: dict[str, tuple[float, float]]) -> Records:
 
 def test_the_answer_turns_with_the_numbers():
     one = networks({"standard": (0.7, 0.3), "a": (0.8, 0.4), "b": (0.8, 0.2)})
-    claim = claims.both_promises(one)
+    claim = pareto.both_promises(one)
     assert (claim.agrees, claim.measured) == ("yes", "Better in both: a.")
     none = networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.2)})
-    assert claims.both_promises(none).agrees == "no"
-    assert [c.agrees for c in claims.arm_claims(one)] == ["yes", "no"]
+    assert pareto.both_promises(none).agrees == "no"
+    assert [c.agrees for c in pareto.arm_claims(one)] == ["yes", "no"]
 
 
 def test_an_arm_that_is_not_measured_enough_leaves_it_open():
     whole = networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.4)})
     few = Records(r for r in whole if r.arm != "b" or r.seed < 3)
-    claim = claims.both_promises(few)
+    claim = pareto.both_promises(few)
     assert (claim.agrees, claim.measured) == ("not decided", "Not ruled out: b.")
 
 
 def test_the_front_is_who_nobody_beats_in_both():
     places = {"a": (0.8, 0.2), "b": (0.7, 0.4), "c": (0.7, 0.3), "d": (0.6, 0.4)}
-    assert claims.front(places) == ["b", "a"]
-    assert claims.front({"a": (0.5, 0.5), "twin": (0.5, 0.5)}) == ["a", "twin"]
+    assert pareto.front(places) == ["b", "a"]
+    assert pareto.front({"a": (0.5, 0.5), "twin": (0.5, 0.5)}) == ["a", "twin"]
 
 
 def test_arms_are_different_runs():

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.stats import Paired, needed_for_common_best, paired
+from ibnn.lab.stats import Paired, paired, saving
 from ibnn.lab.training import RunConfig
 
 STANDARD, IMPLICIT = "standard", "implicit"
@@ -72,13 +72,9 @@ class ByArm(Generic[R]):
 
     def saved(self, arm: str, other: str, curve: Callable[[R], Sequence[float]]) -> Paired | None:
         """How many epochs earlier than its twin an arm has the highest value both reach."""
-        first, second = self._by_arm.get(arm, {}), self._by_arm.get(other, {})
-        needed = {}
-        for seed in first.keys() & second.keys():
-            curves = curve(first[seed]), curve(second[seed])
-            needed[seed] = needed_for_common_best(list(range(1, 1 + len(curves[0]))), *curves)
-        ours, theirs = ({seed: pair[k] for seed, pair in needed.items()} for k in (0, 1))
-        return paired(theirs, ours)
+        ours, theirs = ({r.seed: curve(r) for r in self.of(one)} for one in (arm, other))
+        epochs = max((len(values) for values in ours.values()), default=0)
+        return saving(range(1, 1 + epochs), ours, theirs)
 
 
 def trained(

@@ -4,7 +4,6 @@ from ibnn.lab.stats.curves import (
     Band,
     band,
     median_curve,
-    needed_for_common_best,
     reaches,
     running_mean,
 )
@@ -17,6 +16,7 @@ from ibnn.lab.stats.paired import (
     decide,
     difference,
     paired,
+    saving,
     sentence,
 )
 from ibnn.lab.stats.text import counted, percent, percent_short, short, signed, spread
@@ -33,12 +33,12 @@ __all__ = [
     "decide",
     "difference",
     "median_curve",
-    "needed_for_common_best",
     "paired",
     "percent",
     "percent_short",
     "reaches",
     "running_mean",
+    "saving",
     "sentence",
     "short",
     "signed",

@@ -3,9 +3,9 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ibnn.lab.results import Answer
+from ibnn.lab.results import Answer, Claim
 from ibnn.lab.stats.paired import FEWEST_PAIRS, UNKNOWN, Paired
 
 LEVEL = 0.05
@@ -36,6 +36,10 @@ class Judged:
         mean, low, high = self.difference.signed(scale, digits)
         p = "" if self.p is None else f", p {p_text(self.p)}"
         return f"{mean} {unit} ({low} to {high}, {self.difference.count} pairs{p})"
+
+    def claim(self, question: str, measured: str, **written: Any) -> Claim:
+        """The answer as a claim: `measured` names the difference, which follows it."""
+        return Claim(question, f"{measured}: {self.text(**written)}.", self.answer)
 
 
 def judge(

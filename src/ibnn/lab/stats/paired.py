@@ -1,12 +1,13 @@
 """Differences between two groups of seeds, pair by pair, and the sentences they decide."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import Literal
 
 from ibnn.lab.results import FEWEST_PAIRS, Answer, Claim
+from ibnn.lab.stats.curves import needed_for_common_best
 from ibnn.lab.stats.text import percent, signed
 
 UNKNOWN = "not known yet"
@@ -83,6 +84,21 @@ def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Paired | 
     return Paired(mean, mean - half, mean + half, count, *sides)
 
 
+def saving(
+    xs: Sequence[float],
+    ours: Mapping[int, Sequence[float]],
+    theirs: Mapping[int, Sequence[float]],
+) -> Paired | None:
+    """How much less x our curve of a seed needs than theirs for the highest level both reach.
+
+    >>> saving([1, 2, 3], dict.fromkeys((0, 1), [0, 4, 8]), dict.fromkeys((0, 1), [0, 2, 4])).mean
+    1.0
+    """
+    seeds = ours.keys() & theirs.keys()
+    needed = {seed: needed_for_common_best(xs, theirs[seed], ours[seed]) for seed in seeds}
+    return paired(*({seed: pair[side] for seed, pair in needed.items()} for side in (0, 1)))
+
+
 def difference(
     found: Paired | None, unit: str = "points", scale: float = 100.0, digits: int = 2
 ) -> str:
@@ -129,7 +145,7 @@ def sentence(found: Paired | None, text: str, more: str, less: str) -> str:
     return text.format(more if answer == "yes" else less)
 
 
-def claim(paper: str, measured: str, found: Paired | None, expected: Expected) -> Claim:
+def claim(paper: str, measured: str, found: Paired | None, expected: Expected = "more") -> Claim:
     """A claim that one difference decides; its numbers are kept beside the sentence."""
     numbers = (
         {"mean": found.mean, "low": found.low, "high": found.high, "pairs": found.count}

@@ -86,14 +86,14 @@ def read_npz(path: Path, name: str) -> Dataset:
     return Dataset(name, x_train, y_train, x_test, y_test, classes, tuple(x_train.shape[1:]))
 
 
-def _arrays(path: Path, wanted: Sequence[str] = (*_REQUIRED, *_OPTIONAL)) -> dict[str, Any]:
-    """The wanted arrays of the archive: nothing else in it is unpacked, however large."""
+def _arrays(path: Path) -> dict[str, Any]:
+    """Our arrays of the archive: nothing else in it is unpacked, however large."""
     with _opened(path) as archive:
-        members = _members(path, archive, wanted)
+        members = _members(path, archive, (*_REQUIRED, *_OPTIONAL))
         for key, member in members.items():
             _check_size(path, key, member, _header(path, archive, key, member))
         _check_memory(path, sum(member.file_size for member in members.values()))
-        return {key: _array(path, archive, member) for key, member in members.items()}
+        return {key: _array(archive, member) for key, member in members.items()}
 
 
 def _shape(path: Path) -> tuple[tuple[int, ...], str]:
@@ -103,7 +103,7 @@ def _shape(path: Path) -> tuple[tuple[int, ...], str]:
         if "x_train" not in members:
             raise DataError(f"{path}: expected {', '.join(_REQUIRED)}; no x_train found")
         shape = _header(path, archive, "x_train", members["x_train"])[0]
-        text = _array(path, archive, members["layout"]) if "layout" in members else None
+        text = _array(archive, members["layout"]) if "layout" in members else None
     return shape, _layout(path, shape, text)
 
 
@@ -183,7 +183,7 @@ def _check_memory(path: Path, size: int) -> None:
             )
 
 
-def _array(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
     with archive.open(member) as file:
         return np.lib.format.read_array(file, allow_pickle=False)
 

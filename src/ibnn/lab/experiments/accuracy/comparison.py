@@ -10,10 +10,10 @@ from ibnn.lab.stats import (
     Paired,
     band,
     median_curve,
-    needed_for_common_best,
     paired,
     percent,
     reaches,
+    saving,
 )
 
 Curves = Mapping[int, Sequence[float]]  # by seed; nan where a run is missing
@@ -90,13 +90,7 @@ class Comparison:
     def saving(self) -> Paired | None:
         """How much less x an implicit network needs than its standard twin for the highest level
         both reach: positive where it needs less."""
-        standard, implicit = _whole(self.standard), _whole(self.implicit)
-        pairs = {
-            seed: needed_for_common_best(self.xs, standard[seed], implicit[seed])
-            for seed in standard.keys() & implicit.keys()
-        }
-        first = {seed: needed[0] for seed, needed in pairs.items()}
-        return paired(first, {seed: needed[1] for seed, needed in pairs.items()})
+        return saving(self.xs, _whole(self.implicit), _whole(self.standard))
 
 
 def _whole(curves: Curves) -> dict[int, Sequence[float]]:

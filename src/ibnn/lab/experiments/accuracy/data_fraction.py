@@ -54,14 +54,12 @@ class DataFraction(Sweep):
                 "network's best accuracy.",
                 f"{read}To the highest accuracy both twins reach: {_saved(comparison)}",
                 comparison.saving(),
-                "more",
             ),
             claim(
                 "With equal data it is more accurate.",
                 "Difference of best validation accuracy, mean over all fractions: "
                 + difference(over_all),
                 over_all,
-                "more",
             ),
         ]
 

@@ -63,7 +63,6 @@ class Expressivity(Sweep):
                 "With as many parameters IBNN is more accurate.",
                 f"Mean over all sizes: {difference(over_all)}",
                 over_all,
-                "more",
             ),
             Claim(
                 "It is so at every size.",

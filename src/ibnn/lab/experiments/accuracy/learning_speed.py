@@ -73,19 +73,16 @@ class LearningSpeed(Sweep):
                 f"Of {len(comparison.xs)} epochs. {read}To the highest accuracy both twins "
                 f"reach: {_saved(comparison)}",
                 comparison.saving(),
-                "more",
             ),
             claim(
                 "It is ahead while it learns.",
                 "Difference of validation accuracy, mean over all epochs: " + difference(over_all),
                 over_all,
-                "more",
             ),
             claim(
                 "Its best accuracy is higher.",
                 f"Difference of best validation accuracy: {difference(accuracy)}",
                 accuracy,
-                "more",
             ),
         ]
 

@@ -55,19 +55,16 @@ class Memorization(Sweep):
                 "IBNN is more accurate than the standard network with wrong labels.",
                 f"Mean over all fractions: {difference(over_all)}. {gains}.",
                 over_all,
-                "more",
             ),
             claim(
                 "The gain is larger with wrong labels than without.",
                 f"Mean gain with wrong labels minus the gain without: {difference(more)}",
                 more,
-                "more",
             ),
             claim(
                 "In some cases (SVHN) the gain widens with the fraction of wrong labels.",
                 f"Slope of the gain: {difference(slope, 'points per 10 % of labels', 10, 1)}",
                 slope,
-                "more",
             ),
         ]
 

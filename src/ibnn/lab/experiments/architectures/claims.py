@@ -85,7 +85,7 @@ def faster(records: Records) -> Claim:
         f"of the standard one {when}."
     )
     question = f"{NAMES[records.network]}: it needs fewer epochs."
-    return claim(question, measured, saved, "more")
+    return claim(question, measured, saved)
 
 
 def sign(records: Records) -> Claim:
@@ -97,7 +97,7 @@ def sign(records: Records) -> Claim:
     where = f" Of {len(layers)} layers {sum(value > 0 for value in layers)} end above 0"
     ends = f"{where}, from {min(layers):.3f} to {max(layers):.3f} (medians)." if layers else ""
     question = f"{NAMES[records.network]}: a learnt lam goes to the positive side."
-    return claim(question, f"Mean over layers: {text}.{ends}", found, "more")
+    return claim(question, f"Mean over layers: {text}.{ends}", found)
 
 
 def dear(records: Records) -> Claim:

@@ -49,7 +49,6 @@ class Panels:
                 f"Best of the seeds: standard {_best(self.standard)}, implicit "
                 f"{_best(self.best)}. Means, implicit against standard: {both_means(accuracy)}",
                 accuracy,
-                "more",
             ),
             claim(
                 "It approximates the non-convex boundary; the standard network only produces a "
@@ -67,7 +66,6 @@ class Panels:
                 f"{_middle('curved_fraction', self.standard)}. Mean difference, {_name(strong)} "
                 f"against {_name(weak)}: {difference(bent)}",
                 bent,
-                "more",
             ),
             claim(
                 "p controls how sharp the transitions between the arcs of the boundary are.",

@@ -1,6 +1,5 @@
 """Controls: would another lateral map give the gain? The plan is docs/verdict-plan.md.
 
-`arms` names what is trained, `record` what is kept of a run, `families` how comparisons are
-decided, `claims`, `tables` and `figures` what is said and drawn; `experiment`,
-`torch_initialization` and `tuned` are the three experiments.
+`arms` names what is trained, `record` what is kept of a run, `claims`, `tables` and `figures` what
+is said and drawn; `experiment`, `variant` and `tuned` are the three experiments.
 """

@@ -52,10 +52,9 @@ def accuracy_claims(records: Records) -> list[Claim]:
     """Families A, B and C."""
     difference = gain(records)
     claims = [
-        Claim(
+        difference.claim(
             "The learnt implicit bias is more accurate than the standard neuron.",
-            f"Best accuracy, implicit minus standard: {difference.text()}.",
-            difference.answer,
+            "Best accuracy, implicit minus standard",
         ),
         needs_solve(records),
     ]
@@ -133,10 +132,12 @@ def speed_claims(records: Records) -> list[Claim]:
             against.answer,
         ),
         *(
-            Claim(
+            judged.claim(
                 f"It reaches the accuracy of {name} in fewer epochs.",
-                f"Epochs saved: {judged.text('epochs', 1.0, 1)}.",
-                judged.answer,
+                "Epochs saved",
+                unit="epochs",
+                scale=1.0,
+                digits=1,
             )
             for name, judged in close.items()
         ),
@@ -151,10 +152,9 @@ def robust_claims(records: Records) -> list[Claim]:
     drop = "" if lost is None else f" What the attack takes: {lost.text()}."
     reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})
     return [
-        Claim(
+        learnt.claim(
             "The learnt implicit bias is more robust than the standard neuron.",
-            f"White-box PGD accuracy, mean over eps, implicit minus standard: {learnt.text()}.",
-            learnt.answer,
+            "White-box PGD accuracy, mean over eps, implicit minus standard",
         ),
         Claim(
             "lam = -0.2 makes the network more robust.",

@@ -1,7 +1,11 @@
-"""The first six arms trained otherwise, beside the published standard and implicit networks."""
+"""The first six arms trained otherwise, beside the published standard and implicit networks.
+
+The experiment `controls-torch` is one: the published weights, N(0, 0.001), start the neuron where
+tanh is linear, PyTorch's own initialization does not.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ibnn.lab.experiments.controls import claims
 from ibnn.lab.experiments.controls.arms import FIRST, IMPLICIT, STANDARD
@@ -28,3 +32,14 @@ class Variant(Controls):
         published = Controls().records(settings, runs)
         remains = claims.remains(published, records, self.change)
         return [remains, *super().claims(settings, records, runs)]
+
+
+class ControlsTorch(Variant):
+    """Everything else as published."""
+
+    name = "controls-torch"
+    title = "Controls with PyTorch's initialization"
+    change = "with torch's initialization"
+
+    def base(self, settings: Settings, **changes: Any) -> RunConfig:
+        return super().base(settings, initialisation="torch", **changes)

@@ -33,7 +33,6 @@ def claims(swept: SweepRuns) -> list[Claim]:
             (f"Best cell: {swept.best.label}. " if swept.best else "")
             + f"Against standard, on seeds that did not choose it: {both_means(confirmed)}",
             confirmed,
-            "more",
         ),
         claim(
             "λ is better learnt than searched for.",
@@ -41,7 +40,6 @@ def claims(swept: SweepRuns) -> list[Claim]:
             + (f" ({fixed.label})" if fixed else "")
             + f": {difference(rivalry)}",
             rivalry,
-            "more",
         ),
     ]
 

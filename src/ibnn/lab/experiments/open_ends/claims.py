@@ -20,16 +20,15 @@ def claims(records: Records) -> list[Claim]:
     """The gain these options start from, then each of them."""
     gain = judge({IMPLICIT: records.gain(IMPLICIT, STANDARD)})[IMPLICIT]
     made = [
-        Claim(
+        gain.claim(
             "(Where they start) The learnt implicit bias is more accurate than the standard one.",
-            f"Best accuracy, implicit minus standard: {gain.text()}.",
-            gain.answer,
+            "Best accuracy, implicit minus standard",
         )
     ]
     for name, judged in family(records).items():
         against = ARMS[name].against
         question = f"{name.capitalize()}: more accurate than {against}."
-        made.append(Claim(question, f"{name} minus {against}: {judged.text()}.", judged.answer))
+        made.append(judged.claim(question, f"{name} minus {against}"))
     return [*made, passes(records)]
 
 

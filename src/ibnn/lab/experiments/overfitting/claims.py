@@ -29,21 +29,18 @@ def claims(records: Records) -> list[Claim]:
             "(Needed for the rest) The standard network overfits the wrong labels.",
             f"Best epoch minus last epoch, mean over wrong labels above 0: {difference(lost)}.",
             lost,
-            "more",
         ),
         claim(
             "The implicit-bias network is more accurate with wrong labels.",
             f"Best accuracy, implicit minus standard, mean over wrong labels above 0: "
             f"{difference(gain)}; after the last epoch: {difference(last)}.",
             gain,
-            "more",
         ),
         claim(
             "The gain is larger with wrong labels than without.",
             f"Gain with wrong labels minus gain without: {difference(wider)}; without: "
             f"{difference(records.clean(IMPLICIT, STANDARD, 'best'))}.",
             wider,
-            "more",
         ),
         claim(
             "It learns fewer wrong labels by heart.",
@@ -57,13 +54,11 @@ def claims(records: Records) -> list[Claim]:
             f"Epoch from which validation accuracy only declines, implicit minus standard: "
             f"{difference(later, 'epochs', 1, 1)}.",
             later,
-            "more",
         ),
         claim(
             "The gain with wrong labels needs the implicit solve.",
             f"Best accuracy, implicit minus {CONTROL}: {difference(control)}.",
             control,
-            "more",
         ),
     ]
 

@@ -106,14 +106,12 @@ class PgdCurves(RobustnessExperiment):
                 "attack: through the λ = 0 twin).",
                 f"Transfer, mean over all eps: {difference(transferred)}",
                 transferred,
-                "more",
             ),
             claim(
                 f"{name}: the same when both face the same white-box attack.",
                 f"White box, mean over all eps: {difference(white)}. Drop from the clean accuracy, "
                 f"implicit minus standard: {difference(lost)}",
                 white,
-                "more",
             ),
         ]
 

@@ -87,7 +87,6 @@ class PixleBars(RobustnessExperiment):
                 f"{difference(lost)}. Under the strongest variant here ({strongest}): "
                 f"{both_means(_against(groups, name, strongest))}",
                 found,
-                "more",
             )
         ]
 

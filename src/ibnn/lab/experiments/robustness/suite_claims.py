@@ -9,7 +9,7 @@ from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.experiments.robustness.suite_record import EXACT, accuracy_under
 from ibnn.lab.results import FEWEST_PAIRS, Answer, Claim
 from ibnn.lab.stats import Paired, difference, paired
-from ibnn.lab.stats.families import EQUIVALENT, Judged, judge
+from ibnn.lab.stats.families import EQUIVALENT, judge
 
 Reading = Callable[[str], Mapping[int, float]]
 
@@ -26,7 +26,11 @@ def suite_claims(records: Records) -> list[Claim]:
     reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})
     curves = paired(records.robust(NEGATIVE), records.robust(STANDARD))
     return [
-        _against_standard("The learnt implicit bias", "implicit", learnt),
+        learnt.claim(
+            "The learnt implicit bias is more robust than the standard neuron, under the whole "
+            "suite.",
+            "Worst case over the attacks, implicit minus standard",
+        ),
         Claim(
             "lam = -0.2 is more robust than the standard neuron, under the whole suite.",
             f"Worst case over the attacks, minus standard: {found[STANDARD].text()}. "
@@ -52,10 +56,8 @@ def trained_claims(records: Records) -> list[Claim]:
     ):
         found = judge({a: paired(read(a), read(STANDARD)) for a in (IMPLICIT, NEGATIVE)})
         claims += [
-            Claim(
-                f"Trained to resist, {arm} is better than standard. {measure}.",
-                f"Minus standard: {judged.text()}.",
-                judged.answer,
+            judged.claim(
+                f"Trained to resist, {arm} is better than standard. {measure}.", "Minus standard"
             )
             for arm, judged in found.items()
         ]
@@ -89,18 +91,8 @@ def headline(records: Records) -> str:
     """Both lam against standard, in the worst case."""
     parts = []
     for arm in (IMPLICIT, NEGATIVE):
-        judged = judge(
-            {STANDARD: paired(accuracy_under(records, arm), accuracy_under(records, STANDARD))}
-        )[STANDARD]
+        judged = family(worst(records), arm, [STANDARD])[STANDARD]
         if judged.difference is None:
             return NOT_YET
         parts.append(f"{arm} {judged.text()}")
     return f"Accuracy under every attack of the suite, minus standard: {'; '.join(parts)}."
-
-
-def _against_standard(who: str, arm: str, judged: Judged) -> Claim:
-    return Claim(
-        f"{who} is more robust than the standard neuron, under the whole suite.",
-        f"Worst case over the attacks, {arm} minus standard: {judged.text()}.",
-        judged.answer,
-    )

@@ -79,7 +79,6 @@ def claims(found: Conversions) -> list[Claim]:
             f"Accuracy with the refitted head minus the old one, mean over all λ but 0: "
             f"{difference(heads)}",
             heads,
-            "more",
         ),
         *(_robust(found, way) for way in conversions.WAYS),
         *_bound(found),
@@ -100,7 +99,6 @@ def _robust(found: Conversions, way: str) -> Claim:
         f"Robust accuracy (PGD, ε = {found.first['eps']:g}) at λ = {at:g}, {chosen}, minus that "
         f"at λ = 0: {difference(gain)}",
         gain,
-        "more",
     )
 
 

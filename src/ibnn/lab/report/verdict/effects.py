@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ibnn.lab.report.verdict.source import Row, Source, Sources
-from ibnn.lab.stats import Paired, needed_for_common_best, paired
+from ibnn.lab.stats import Paired, paired, saving
 from ibnn.lab.stats.families import EQUIVALENT, judge
 
 STANDARD, IMPLICIT = "standard", "implicit"
@@ -64,14 +64,8 @@ def saved(column: str, axis: str) -> Difference:
 
     def difference(rows: Sequence[Row]) -> Paired | None:
         xs = sorted({float(row[axis]) for row in rows})
-        ours, theirs = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
-        needed = {
-            seed: needed_for_common_best(xs, theirs[seed], ours[seed])
-            for seed in ours.keys() & theirs.keys()
-            if len(ours[seed]) == len(theirs[seed]) == len(xs)
-        }
-        first = {seed: pair[0] for seed, pair in needed.items()}
-        return paired(first, {seed: pair[1] for seed, pair in needed.items()})
+        found = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
+        return saving(xs, *({s: ys for s, ys in f.items() if len(ys) == len(xs)} for f in found))
 
     return difference
 

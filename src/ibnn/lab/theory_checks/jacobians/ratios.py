@@ -1,6 +1,6 @@
 """By how much an implicit layer or network stretches what the standard one stretches."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
@@ -82,13 +82,11 @@ def network_ratios(
 
 
 @torch.no_grad()
-def finite_ratios(
-    state: LayerState, apply: Callable[[Tensor], Tensor] = torch.relu
-) -> list[Ratios]:
+def finite_ratios(state: LayerState) -> list[Ratios]:
     """The same between two images, not near one: F alone is a proximal operator for lam <= 0."""
     pairs = {
         ALONE: (state.z, state.y),
-        OWN_MASKS: (apply(state.z), apply(state.y)),
+        OWN_MASKS: (torch.relu(state.z), torch.relu(state.y)),
     }
     return [
         Ratios(what, state.name, "between two images", _ratio(_steps(ours), _steps(theirs)))

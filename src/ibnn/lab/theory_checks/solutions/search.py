@@ -16,6 +16,7 @@ from ibnn.lab.theory_checks.solutions.uniqueness import smallest_eigenvalue
 SADDLE_UNITS = 256  # longest row whose saddles are searched: each Newton step is a dense solve
 SADDLE_STARTS = 16  # pairs of minima between which saddles are searched
 SEGMENT_POINTS = 32  # of the energy between two minima, to start at its highest
+NEWTON_STEPS = 40
 LAM_STEPS = 16  # of a solution followed in lam
 SOLVED = 1e-9  # residual of a solution, relative to what it is made of: 1000 times the solver's own
 
@@ -155,12 +156,10 @@ def _between(y: Tensor, lam: float, minima: Tensor, most: int, arguments: dict[s
     return segments[tops, torch.arange(len(one))]
 
 
-def _newton(
-    y: Tensor, lam: float, z: Tensor, arguments: dict[str, Any], steps: int = 40
-) -> tuple[Tensor, Tensor]:
+def _newton(y: Tensor, lam: float, z: Tensor, arguments: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """Newton's method that goes to any solution nearby, minimum or saddle."""
     target = y.expand_as(z)
-    for _ in range(steps):
+    for _ in range(NEWTON_STEPS):
         if bool(solved(z, y, lam, arguments).all()):
             break
         residual = ibnn.residual(z, target, lam, **arguments)

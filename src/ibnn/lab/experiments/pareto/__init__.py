@@ -1,1 +1,0 @@
-"""One network that keeps both promises? Clean against robust accuracy, every arm a point."""
