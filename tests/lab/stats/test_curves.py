@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from ibnn.lab.stats import (
     band,
     median_curve,
-    needed_for_common_best,
     reaches,
     running_mean,
 )
+from ibnn.lab.stats.curves import needed_for_common_best
 
 accuracies = st.lists(st.floats(0, 1), min_size=2, max_size=12)
 
