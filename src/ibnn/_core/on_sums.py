@@ -4,7 +4,7 @@ Rows are solved about the end of their range next to 0, and in doubles where flo
 digits: near the threshold, and wherever it did not do.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core.options import SolveOptions
+from ibnn.coupling.sums import Products
 from ibnn.engine.base import Case, Engine
 from ibnn.sigma import BUILT_IN, HARDTANH
 from ibnn.solver.base import Found
@@ -92,7 +93,7 @@ def system(
     if fixed is not None and y.numel() and bool((strength * eigenvalue > 1 - _STEEP).any()):
         eigenvalue = min(eigenvalue, options.sums.largest_eigenvalue(fixed, units))
 
-    def products(z: Tensor) -> Callable[[Tensor], Tensor]:
+    def products(z: Tensor) -> Products:
         engine, case = _summing(z, 1, units, options)
         return engine.products(case, z, weight)
 
@@ -150,7 +151,7 @@ def _find(y, lam, slope, start, weight, units, options) -> Found:
     if not doubles or not solver.reduces or options.max_steps is not None:
         found = solver.find(equation, start, options.steps_allowed)
         return _without_noise(equation, found, units, options) if weight is None else found
-    again = (equation.margin < _STEEP).squeeze(-1)
+    again = (equation.margin < _STEEP).squeeze(-1) & equation.convex()
     found = Found(
         start,
         torch.full_like(lam, torch.inf),

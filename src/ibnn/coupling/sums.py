@@ -15,7 +15,8 @@ from torch import Tensor
 from ibnn._registry import Registry
 from ibnn.sigma import Sigma
 
-Products = Callable[[Tensor], Tensor]
+# v -> P_1(z, v) at one z; None for ones
+Products = Callable[[Tensor | None], Tensor]
 
 
 class PairSums:
@@ -193,7 +194,7 @@ def _on_kept_slopes(z: Tensor, sigma: Sigma, weight: Tensor | None) -> Products 
         return None
     slopes = sigma.derivative(z[:, None, :] - z[:, :, None], 1)
     slopes = slopes / max(z.shape[1], 1) if weight is None else slopes * weight
-    return lambda v: (slopes * v[:, None, :]).sum(-1)
+    return lambda v: (slopes if v is None else slopes * v[:, None, :]).sum(-1)
 
 
 def _blocks(rows: int, units: int) -> list[tuple[slice, slice]]:

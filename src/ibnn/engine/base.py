@@ -1,12 +1,12 @@
 """What an engine is: fast sums and solves for some cases, and a reason where it declines."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ibnn.coupling.sums import PairSums
+from ibnn.coupling.sums import PairSums, Products
 from ibnn.sigma import Sigma
 
 
@@ -132,7 +132,7 @@ class Engine:
         """
         raise NotImplementedError
 
-    def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Products:
         """v -> P_1(z, v), for many v at one z.
 
         Args:

@@ -45,7 +45,8 @@ class Gradient(Iteration):
         direction = -residual * (self.tau or 1.0)
         if self.step_rule == "wolfe":
             direction = self._grow(system, z, residual, direction)
-        return (*descend(system, z, residual, direction, halvings=60), state)
+        moved, after, _ = descend(system, z, residual, direction, halvings=60)
+        return moved, after, state
 
     @staticmethod
     def _grow(system: System, z: Tensor, residual: Tensor, direction: Tensor) -> Tensor:

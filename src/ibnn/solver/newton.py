@@ -64,12 +64,14 @@ class Newton(Iteration):
         if isinstance(system.pair_sum, _Counted) and system.pair_sum.count > self.budget:
             return z, residual, state
         direction = self._direction(system, z, residual)
-        moved, after = descend(system, z, residual, direction, self.halvings)
+        moved, after, energy = descend(
+            system, z, residual, direction, self.halvings, state.get("energy")
+        )
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
         if not system.differentiable:
             done = (system.excess_of_step(residual, direction) <= 1).unsqueeze(-1)
             moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
-        return moved, after, state
+        return moved, after, {} if energy is None else {"energy": energy}
 
     def _direction(self, system: System, z: Tensor, residual: Tensor) -> Tensor:
         if system.differentiable_solve is not None:
@@ -94,13 +96,19 @@ class _Counted:
 
 
 def descend(
-    system: System, z: Tensor, residual: Tensor, direction: Tensor, halvings: int
-) -> tuple[Tensor, Tensor]:
-    """z + t * direction and its residual, with the first t = 1, 1/2, ... that lowers the energy.
+    system: System,
+    z: Tensor,
+    residual: Tensor,
+    direction: Tensor,
+    halvings: int,
+    energy: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """z + t * direction with the first t = 1, 1/2, ... that lowers the energy, its residual, and
+    its energy if that was needed for every row: (rows, 2), the energy and the size of its terms.
 
     Two tests that need no energy come first: on a convex energy it is enough that the slope along
     the direction is still downhill at the new point, or that the residual shrank by more than the
-    condition number of J can hide.
+    condition number of J can hide. `energy` is that of z, where it is known.
     """
     eps = torch.finfo(z.dtype).eps
     slope = (residual * direction).sum(-1)
@@ -108,9 +116,9 @@ def descend(
     convex = system.convex()
     enough = size / (2 * system.condition_bound().sqrt())
     moved, found = z, residual
+    lowered = z.new_full((len(z), 2), torch.nan)
     pending = torch.arange(len(z), device=z.device)
     length = 1.0
-    energy: tuple[Tensor, Tensor] | None = None
     for _ in range(halvings):
         part = system if len(pending) == len(z) else system.rows(pending)
         trial = z[pending] + length * direction[pending]
@@ -120,14 +128,15 @@ def descend(
         if not bool(accepted.all()):
             if energy is None:
                 energy = system.energy(z)
-            before, terms = energy[0][pending], energy[1][pending]
-            now, _ = part.energy(trial)
-            fell = now <= before + 1e-4 * length * slope[pending] + 4 * eps * terms
+            now = part.energy(trial)
+            before, terms = energy[pending].unbind(-1)
+            fell = now[:, 0] <= before + 1e-4 * length * slope[pending] + 4 * eps * terms
             accepted = accepted | fell
+            lowered = lowered.index_copy(0, pending[accepted], now[accepted])
         moved = moved.index_copy(0, pending[accepted], trial[accepted])
         found = found.index_copy(0, pending[accepted], after[accepted])
         pending = pending[~accepted]
         if not len(pending):
             break
         length /= 2
-    return moved, found
+    return moved, found, None if bool(lowered.isnan().any()) else lowered

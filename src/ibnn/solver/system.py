@@ -33,7 +33,7 @@ class System:
     eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
     self_weight: float | Tensor  # w_ii
     # v -> P_1(z, v) at one z, where that is quicker than a sum for every v
-    products: Callable[[Tensor], Callable[[Tensor], Tensor]] | None = None
+    products: Callable[[Tensor], Callable[[Tensor | None], Tensor]] | None = None
     # J(z)^-1 g, where autograd records the solver's steps
     differentiable_solve: LinearSolve | None = None
 
@@ -49,16 +49,16 @@ class System:
         """The gradient of the energy, zero at the solution."""
         return z - self.y + self.strength * self.bias(z)
 
-    def energy(self, z: Tensor) -> tuple[Tensor, Tensor]:
-        """The paper's E_lambda of each row, and the size of the terms it is the difference of."""
+    def energy(self, z: Tensor) -> Tensor:
+        """(rows, 2): the paper's E_lambda, and the size of the terms it is the difference of."""
         pairs = self.strength.squeeze(-1) * self.pair_sum(z, None, -1).sum(-1)
         distance = (z - self.y).square().sum(-1)
-        return (distance - pairs) / 2, (distance + pairs.abs()) / 2
+        return torch.stack([distance - pairs, distance + pairs.abs()], -1) / 2
 
     def linearised(self, z: Tensor) -> tuple[Callable[[Tensor], Tensor], Tensor]:
         """J(z) as a function of v, J v = v + c (P_1(z, v) - v P_1(z, 1)), and its diagonal."""
         product = self.products(z) if self.products else lambda v: self.pair_sum(z, v, 1)
-        kept = 1 - self.strength * self.pair_sum(z, None, 1)
+        kept = 1 - self.strength * product(None)
 
         def jacobian(v: Tensor) -> Tensor:
             return kept * v + self.strength * product(v)

@@ -1,10 +1,9 @@
 """The portable engine: plain torch ops, on any device."""
 
-from collections.abc import Callable
-
 from torch import Tensor
 
 from ibnn import sigma as sigmas
+from ibnn.coupling.sums import Products
 from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
 from ibnn.engine.portable import rows
 
@@ -46,7 +45,7 @@ class PortableEngine(Engine):
             return rows.pair_sum(z, a, case.order, case.sigma.name)
         return case.sums.pair_sum(z, a, weight, case.order, case.sigma, case.units)
 
-    def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Callable[[Tensor], Tensor]:
+    def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Products:
         kept = None if _is_quick(case) else case.sums.products(z, weight, case.sigma, case.units)
         return kept or super().products(case, z, weight)
 
