@@ -11,12 +11,14 @@ from typing import Any, BinaryIO
 
 from ibnn.conversion.atomic_file import publish
 
+StrPath = str | os.PathLike[str]
+
 _SUFFIX = ".tmp"
 _CHECKSUM = "sha256"
 
 
 @contextmanager
-def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+def atomic(path: StrPath) -> Iterator[BinaryIO]:
     """Yields a binary file that takes the place of `path` when the block ends well.
 
     If the block raises, or the disk is full, `path` is as it was and nothing else is left behind.
@@ -46,18 +48,18 @@ def sync(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+def write_bytes(path: StrPath, data: bytes) -> None:
     """Writes `data` to `path`, whole or not at all."""
     with atomic(path) as file:
         file.write(data)
 
 
-def write_text(path: str | os.PathLike[str], text: str) -> None:
+def write_text(path: StrPath, text: str) -> None:
     """Writes `text` as UTF-8 to `path`, whole or not at all."""
     write_bytes(path, text.encode())
 
 
-def write_json(path: str | os.PathLike[str], value: Any) -> None:
+def write_json(path: StrPath, value: Any) -> None:
     """Writes `value` as indented JSON, whole or not at all.
 
     NaN and infinity are not JSON (a browser refuses them): ValueError. Write None for them.
@@ -66,12 +68,12 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     write_text(path, text + "\n")
 
 
-def write_signed_json(path: str | os.PathLike[str], value: Mapping[str, Any]) -> None:
+def write_signed_json(path: StrPath, value: Mapping[str, Any]) -> None:
     """`write_json` of an object, with a checksum of it as its last key."""
     write_json(path, {**value, _CHECKSUM: _digest(value)})
 
 
-def read_signed_json(path: str | os.PathLike[str]) -> dict[str, Any]:
+def read_signed_json(path: StrPath) -> dict[str, Any]:
     """What `write_signed_json` wrote; an object without a checksum, of an older version, passes.
 
     Raises:
@@ -91,7 +93,7 @@ def _digest(value: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def sweep(folder: str | os.PathLike[str]) -> None:
+def sweep(folder: StrPath) -> None:
     """Removes the temporary files of writers that were killed; nobody else may be writing."""
     for left in Path(folder).glob(f".*{_SUFFIX}"):
         with suppress(OSError):

@@ -1,6 +1,5 @@
 """One figure of an evaluation: what each attack leaves, and accuracy against eps."""
 
-import os
 from pathlib import Path
 
 from matplotlib.axes import Axes
@@ -8,10 +7,11 @@ from matplotlib.figure import Figure
 
 from ibnn.lab import files
 from ibnn.lab.attacks.evaluation import Evaluation
+from ibnn.lab.files import StrPath
 from ibnn.lab.plotting import style
 
 
-def save(evaluation: Evaluation, folder: str | os.PathLike[str]) -> list[Path]:
+def save(evaluation: Evaluation, folder: StrPath) -> list[Path]:
     """Writes evaluation.json, .txt and .png into the folder, each whole or not at all."""
     where = Path(folder)
     files.write_json(where / "evaluation.json", evaluation.to_dict())

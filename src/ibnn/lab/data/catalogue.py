@@ -26,6 +26,7 @@ from ibnn.lab.data.known import (
     svhn_resplit,
 )
 from ibnn.lab.data.source import Source
+from ibnn.lab.files import StrPath
 
 SOURCES: dict[str, Source] = {}
 
@@ -81,8 +82,8 @@ def default_root() -> Path:
 
 
 def load(
-    name_or_path: str | os.PathLike[str],
-    root: str | os.PathLike[str] | None = None,
+    name_or_path: StrPath,
+    root: StrPath | None = None,
     download: bool = True,
 ) -> Dataset:
     """The dataset of that name, found below `root` or downloaded; or a user's .npz or .txt file.
@@ -106,7 +107,7 @@ def load(
         raise DataError(*error.problems, again) from error
 
 
-def get(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None) -> None:
+def get(name_or_path: StrPath, root: StrPath | None = None) -> None:
     """Downloads what is missing of a dataset below `root`; does nothing if it is all there."""
     source, folder = _source(name_or_path), _root(root)
     if source.find(folder) is not None:
@@ -123,9 +124,7 @@ def get(name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | Non
         raise DataError(f"{source.name} could not be downloaded ({reason}); {advice}") from error
 
 
-def check(
-    name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
-) -> list[str]:
+def check(name_or_path: StrPath, root: StrPath | None = None) -> list[str]:
     """Everything that is wrong with a dataset on disk, one line each; [] if all is well."""
     source, folder = _source(name_or_path), _root(root)
     found = source.find(folder)
@@ -138,15 +137,15 @@ def check(
     return []
 
 
-def status(root: str | os.PathLike[str] | None = None) -> list[Status]:
+def status(root: StrPath | None = None) -> list[Status]:
     """What is there and what is not, without reading the files."""
     return [_status(source, _root(root)) for source in SOURCES.values()]
 
 
 def defaults(
-    name_or_path: str | os.PathLike[str],
+    name_or_path: StrPath,
     image_shape: Sequence[int] | None = None,
-    root: str | os.PathLike[str] | None = None,
+    root: StrPath | None = None,
 ) -> Defaults:
     """What a dataset is by default: network, attack strengths, sizes.
 
@@ -169,9 +168,7 @@ def defaults(
     return from_shape(image_shape)
 
 
-def content_checksum(
-    name_or_path: str | os.PathLike[str], root: str | os.PathLike[str] | None = None
-) -> str | None:
+def content_checksum(name_or_path: StrPath, root: StrPath | None = None) -> str | None:
     """What tells a user's own file from any other, wherever it lies; None for a dataset by name.
 
     The first 16 hexadecimal digits of the sha256 sum of its bytes.
@@ -205,7 +202,7 @@ def _status(source: Source, root: Path) -> Status:
     return Status(source.name, source.about, True, size, where, "")
 
 
-def _source(name_or_path: str | os.PathLike[str]) -> Source:
+def _source(name_or_path: StrPath) -> Source:
     text = os.fspath(name_or_path)
     if text in SOURCES:
         return SOURCES[text]
@@ -223,7 +220,7 @@ def _source(name_or_path: str | os.PathLike[str]) -> Source:
 _WITHOUT = "or do without: --dataset digits, --preset smoke"
 
 
-def _root(root: str | os.PathLike[str] | None) -> Path:
+def _root(root: StrPath | None) -> Path:
     return default_root() if root is None else Path(root).expanduser()
 
 

@@ -58,6 +58,16 @@ class Dataset:
                     f"y_{split} has shape {tuple(y.shape)}, expected {tuple(expected)} as x_{split}"
                 )
 
+    @classmethod
+    def of_arrays(cls, name: str, *arrays: NDArray, classes: int) -> Dataset:
+        """From images (N, C, H, W), or points, and their labels: training, then test."""
+        x_train, y_train, x_test, y_test = (
+            torch.from_numpy(np.ascontiguousarray(array if image else array.astype(np.int64)))
+            for array, image in zip(arrays, (True, False, True, False), strict=True)
+        )
+        shape = tuple(x_train.shape[1:])
+        return cls(name, x_train, y_train, x_test, y_test, classes, shape)
+
     def __repr__(self) -> str:
         return (
             f"Dataset({self.name!r}, {len(self.x_train)} training and {len(self.x_test)} test "

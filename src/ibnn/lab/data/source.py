@@ -37,17 +37,17 @@ class Source(ABC):
     about: str
     defaults: Defaults | None = field(default=None, kw_only=True)
 
-    @abstractmethod
     def find(self, root: Path) -> list[Path] | None:
-        """The files to read ([] if it needs none), or None if they are not all there."""
+        """The files to read, or None if they are not all there; by default it needs none."""
+        return []
 
     @abstractmethod
     def read(self, files: Sequence[Path]) -> Dataset:
         """The dataset, or a DataError naming each file that is wrong and how."""
 
-    @abstractmethod
     def advice(self, root: Path) -> str:
         """What a person has to put where."""
+        return "nothing is needed"
 
     def image_shape(self, files: Sequence[Path]) -> tuple[int, ...]:
         """The shape of one example; a format that knows it without reading everything says so."""

@@ -1,12 +1,12 @@
 """`ibnn run all`: every experiment on every dataset that is here."""
 
-import os
 from dataclasses import dataclass, replace
 
 from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.registry import get, names
+from ibnn.lab.files import StrPath
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,7 @@ class Job:
         return f"{self.experiment.name} on {self.experiment.dataset(self.settings)}"
 
 
-def jobs(
-    settings: Settings, data_root: str | os.PathLike[str] | None = None
-) -> tuple[list[Job], list[str]]:
+def jobs(settings: Settings, data_root: StrPath | None = None) -> tuple[list[Job], list[str]]:
     """What there is to do, and a line about everything that is left out."""
     chosen: list[Job] = []
     datasets, left_out = _present(settings, data_root)
@@ -47,7 +45,7 @@ def jobs(
     return chosen, left_out
 
 
-def _reason(job: Job, data_root: str | os.PathLike[str] | None) -> str | None:
+def _reason(job: Job, data_root: StrPath | None) -> str | None:
     """Why an experiment with a dataset of its own is left out; None if it is not."""
     dataset, present = job.experiment.dataset(job.settings), data.status(data_root)
     if any(entry.name == dataset and not entry.present for entry in present):
@@ -56,9 +54,7 @@ def _reason(job: Job, data_root: str | os.PathLike[str] | None) -> str | None:
     return "too long for preset cpu" if small and data.defaults(dataset).expensive else None
 
 
-def _present(
-    settings: Settings, data_root: str | os.PathLike[str] | None
-) -> tuple[list[str], list[str]]:
+def _present(settings: Settings, data_root: StrPath | None) -> tuple[list[str], list[str]]:
     """The datasets to use, of each group the first that is here, and lines about the others."""
     if settings.dataset is not None:
         return [settings.dataset], []

@@ -1,7 +1,6 @@
 """Reports as Markdown with figures and CSV beside it: small enough to keep with a project."""
 
 import html
-import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,13 +10,14 @@ from urllib.parse import quote, unquote
 
 from ibnn.lab import files
 from ibnn.lab.experiments.registry import get, names
+from ibnn.lab.files import StrPath
 from ibnn.lab.report.overview import Entry, chapters
 
 README = "README.md"
 SMOKE = "**Preset smoke: the numbers mean nothing.**"
 
 
-def export(root: str | os.PathLike[str], target: str | os.PathLike[str]) -> list[Path]:
+def export(root: StrPath, target: StrPath) -> list[Path]:
     """Write one folder per report below `root`, and a page with every claim; the pages' paths.
 
     Reports that were exported to `target` before stay there, and on its page.

@@ -1,6 +1,5 @@
 """One page over all reports of a folder: every claim of the paper, and what holds where."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import ibnn
 from ibnn.lab import files
 from ibnn.lab.experiments.registry import names
+from ibnn.lab.files import StrPath
 from ibnn.lab.report.output import embedded, template
 from ibnn.lab.report.stored import FINDINGS, ReportError, read_findings
 from ibnn.lab.report.write import ABOUT, PAGE
@@ -45,7 +45,7 @@ class Chapter:
     entries: Sequence[Entry]
 
 
-def write_overview(root: str | os.PathLike[str]) -> Path:
+def write_overview(root: StrPath) -> Path:
     """Write `<root>/index.html` from the findings of every report below."""
     found, outdated = chapters(root)
     page = Path(root) / OVERVIEW
@@ -61,7 +61,7 @@ def write_overview(root: str | os.PathLike[str]) -> Path:
     return page
 
 
-def chapters(root: str | os.PathLike[str]) -> tuple[list[Chapter], list[str]]:
+def chapters(root: StrPath) -> tuple[list[Chapter], list[str]]:
     """The reports below a folder by experiment, in the order of `ibnn run --help`; and the folders
     of those another version of ibnn made, which are not summed up until made again."""
     entries: dict[str, list[Entry]] = {}

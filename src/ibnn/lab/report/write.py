@@ -1,7 +1,6 @@
 """Writing a report: figures, CSV and page from what the runs left on disk; nothing is trained."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from ibnn.lab import files
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
 from ibnn.lab.experiments.registry import get
+from ibnn.lab.files import StrPath
 from ibnn.lab.plotting.style import style
 from ibnn.lab.report.output import csv_text, image_bytes
 from ibnn.lab.report.page import Page, render
@@ -20,7 +20,7 @@ PAGE = "report.html"
 VERSION = 1  # of experiment.json
 
 
-def report_folder(experiment: Experiment, settings: Settings, root: str | os.PathLike[str]) -> Path:
+def report_folder(experiment: Experiment, settings: Settings, root: StrPath) -> Path:
     """Where the report goes: beside `runs`, so that experiments share them."""
     name = f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
     return Path(root) / (f"{name}-lam-{settings.lam}" if settings.lam else name)
@@ -29,8 +29,8 @@ def report_folder(experiment: Experiment, settings: Settings, root: str | os.Pat
 def write_report(
     experiment: Experiment,
     settings: Settings,
-    root: str | os.PathLike[str],
-    data_root: str | os.PathLike[str] | None = None,
+    root: StrPath,
+    data_root: StrPath | None = None,
     on_measure: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Write `<root>/<experiment>-<dataset>/report.html` and what belongs to it."""
@@ -61,7 +61,7 @@ def write_report(
     return folder / PAGE
 
 
-def find_reports(folder: str | os.PathLike[str]) -> list[Path]:
+def find_reports(folder: StrPath) -> list[Path]:
     """The report folders meant: the folder itself, or those in it."""
     path = Path(folder)
     if not path.is_dir():
@@ -74,7 +74,7 @@ def find_reports(folder: str | os.PathLike[str]) -> list[Path]:
     return found
 
 
-def rebuild(folder: str | os.PathLike[str]) -> Path:
+def rebuild(folder: StrPath) -> Path:
     """Make a report again from its runs."""
     file = Path(folder) / ABOUT
     try:

@@ -1,7 +1,6 @@
 """From an experiment to its finished runs: stage by stage, with whichever engine."""
 
 import json
-import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from ibnn.lab import data, files
+from ibnn.lab.files import StrPath
 from ibnn.lab.runner.events import Emit
 from ibnn.lab.runner.finished import Run
 from ibnn.lab.runner.outcome import Outcome
@@ -33,12 +33,12 @@ class Experiment(Protocol):
 def execute(
     experiment: Experiment,
     settings: Any,
-    root: str | os.PathLike[str],
+    root: StrPath,
     *,
     engine: str | None = None,
     workers: int | None = None,
     address: str | None = None,
-    data_root: str | os.PathLike[str] | None = None,
+    data_root: StrPath | None = None,
     device: str = "cpu",
     log: tuple[str, ...] = (),
     on_event: Emit | None = None,
@@ -76,7 +76,7 @@ def execute(
 
 
 def plan(
-    experiment: Experiment, settings: Any, root: str | os.PathLike[str]
+    experiment: Experiment, settings: Any, root: StrPath
 ) -> tuple[list[RunConfig], list[RunConfig]]:
     """The runs known so far: (finished, to train)."""
     known = experiment.plan(settings, results(experiment, settings, root))
@@ -85,9 +85,7 @@ def plan(
     return finished, [c for c in unique if c not in finished]
 
 
-def results(
-    experiment: Experiment, settings: Any, root: str | os.PathLike[str]
-) -> dict[str, Result]:
+def results(experiment: Experiment, settings: Any, root: StrPath) -> dict[str, Result]:
     """The results on disk of every run the experiment needs, later stages included."""
     found: dict[str, Result] = {}
     while True:
@@ -102,8 +100,8 @@ def results(
 def collect(
     experiment: Experiment,
     settings: Any,
-    root: str | os.PathLike[str],
-    data_root: str | os.PathLike[str] | None = None,
+    root: StrPath,
+    data_root: StrPath | None = None,
     on_measure: Callable[[int, int], None] | None = None,
 ) -> tuple[list[Run], list[RunConfig]]:
     """Every finished run with what is measured on it, and the configs of those missing.
@@ -120,9 +118,7 @@ def collect(
     return runs, missing
 
 
-def unmeasured(
-    experiment: Experiment, settings: Any, root: str | os.PathLike[str]
-) -> list[RunConfig]:
+def unmeasured(experiment: Experiment, settings: Any, root: StrPath) -> list[RunConfig]:
     """The runs known so far, trained or not, on which nothing has been measured."""
     known = experiment.plan(settings, results(experiment, settings, root))
     folders = [(config, RunFolder(root, config.identity())) for config in known]

@@ -1,6 +1,5 @@
 """A finished run, as whoever makes something of it sees it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from ibnn.lab.data import Dataset
+from ibnn.lab.files import StrPath
 from ibnn.lab.training import Metrics, Result, RunConfig, RunFolder, examples
 
 
@@ -19,7 +19,7 @@ class Run:
     result: Result
     folder: RunFolder
     measured: Mapping[str, Any]
-    data_root: str | os.PathLike[str] | None = None  # where its dataset is
+    data_root: StrPath | None = None  # where its dataset is
 
     def examples(self) -> Dataset:
         """The examples it was trained and validated on."""

@@ -1,13 +1,13 @@
 """`run_all`: train the runs that are not finished, with one engine, and say how they ended."""
 
 import importlib
-import os
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from ibnn.lab.files import StrPath
 from ibnn.lab.runner.engine import EngineError, EngineOptions, cores
 from ibnn.lab.runner.events import Emit, Event
 from ibnn.lab.runner.outcome import Outcome, Stopped
@@ -26,13 +26,13 @@ _OLD_NAMES = {"together": "ensemble"}  # of 0.1
 
 def run_all(
     configs: Iterable[RunConfig],
-    root: str | os.PathLike[str],
+    root: StrPath,
     engine: str = "inline",
     workers: int | None = None,
     address: str | None = None,
     on_event: Emit | None = None,
     *,
-    data_root: str | os.PathLike[str] | None = None,
+    data_root: StrPath | None = None,
     threads: int | None = None,
     retries: int = 3,
     checkpoint_seconds: float = 1.0,

@@ -12,6 +12,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from ibnn.lab import files
+from ibnn.lab.files import StrPath
 from ibnn.lab.training import checkpoint as checkpoints
 from ibnn.lab.training.checkpoint import Checkpoint
 from ibnn.lab.training.config import RunConfig
@@ -31,7 +32,7 @@ Status = Literal["new", "started", "failed", "finished"]
 class RunFolder:
     """Where a run lives. Nothing is created before `begin`."""
 
-    def __init__(self, root: str | os.PathLike[str], identity: str):
+    def __init__(self, root: StrPath, identity: str):
         self.path = Path(root) / "runs" / identity
         self.identity = identity
         self.config_file = self.path / "config.json"
@@ -43,7 +44,7 @@ class RunFolder:
         self.lock_file = self.path / "lock"
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str]) -> RunFolder:
+    def at(cls, path: StrPath) -> RunFolder:
         """The run whose folder this is."""
         folder = Path(path).absolute()
         if folder.parent.name != "runs" or not (folder / "config.json").is_file():
@@ -174,7 +175,7 @@ def load_weights(network: nn.Module, weights: dict[str, Tensor]) -> None:
         raise CheckpointError(f"saved weights do not fit the network: {text}") from None
 
 
-def load_network(path: str | os.PathLike[str]) -> nn.Module:
+def load_network(path: StrPath) -> nn.Module:
     """The trained network of a run folder, rebuilt from `config.json` and the checkpoint, or that
     of a network file (`ibnn convert` writes them).
 
@@ -185,7 +186,7 @@ def load_network(path: str | os.PathLike[str]) -> nn.Module:
     return open_network(path).network
 
 
-def all_runs(root: str | os.PathLike[str]) -> list[RunFolder]:
+def all_runs(root: StrPath) -> list[RunFolder]:
     """Every run under `root`, oldest first."""
     found = [path.parent for path in Path(root).glob("runs/*/config.json")]
     return [RunFolder(root, path.name) for path in sorted(found, key=lambda p: p.stat().st_mtime)]

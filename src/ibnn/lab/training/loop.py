@@ -7,7 +7,6 @@ epoch (see `seeds`), so a run that was killed goes on from its checkpoint as if 
 """
 
 import math
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab import data
+from ibnn.lab.files import StrPath
 from ibnn.lab.models import lam_layers
 from ibnn.lab.training.adversarial import adversarial_examples
 from ibnn.lab.training.augmentation import augmented
@@ -39,9 +39,9 @@ from ibnn.lab.training.validation import validate
 
 def train(
     config: RunConfig,
-    root: str | os.PathLike[str],
+    root: StrPath,
     *,
-    data_root: str | os.PathLike[str] | None = None,
+    data_root: StrPath | None = None,
     dataset: data.Dataset | None = None,
     device: str | torch.device = "cpu",
     on_epoch: Callable[[Metrics], None] | None = None,

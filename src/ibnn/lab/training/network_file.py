@@ -6,7 +6,6 @@ not trained as it is, so it gets a file of its own.
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from torch import nn
 
 import ibnn
 from ibnn.lab import files
+from ibnn.lab.files import StrPath
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError, ConfigError
 from ibnn.lab.training.folder import RunFolder, load_weights
@@ -75,7 +75,7 @@ class OpenedNetwork:
         return replace(self, network=network, neuron="standard", converted=None)
 
 
-def open_network(path: str | os.PathLike[str]) -> OpenedNetwork:
+def open_network(path: StrPath) -> OpenedNetwork:
     """The network of a run folder, of a checkpoint in one, or of a network file."""
     file = Path(path)
     if file.is_file() and not (file.parent / "config.json").is_file():
@@ -88,7 +88,7 @@ def open_network(path: str | os.PathLike[str]) -> OpenedNetwork:
     )
 
 
-def write_network(path: str | os.PathLike[str], opened: OpenedNetwork) -> None:
+def write_network(path: StrPath, opened: OpenedNetwork) -> None:
     """Write a network file, whole or not at all."""
     about = {
         "kind": KIND,
@@ -102,7 +102,7 @@ def write_network(path: str | os.PathLike[str], opened: OpenedNetwork) -> None:
     files.write_bytes(path, packed(about, opened.network.state_dict()))
 
 
-def read_network(path: str | os.PathLike[str]) -> OpenedNetwork:
+def read_network(path: StrPath) -> OpenedNetwork:
     """Read and check a network file."""
     about, tensors = unpack(Path(path))
     if (about.get("kind"), about.get("version")) != (KIND, VERSION):

@@ -1,11 +1,11 @@
 """The examples of a run: the dataset cut and spoilt as its config says."""
 
-import os
 import zlib
 from pathlib import Path
 
 from ibnn.lab import data
 from ibnn.lab.data import Dataset
+from ibnn.lab.files import StrPath
 from ibnn.lab.models import network_kind, network_names
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError, ConfigError
@@ -23,7 +23,7 @@ def with_checksum(config: RunConfig) -> RunConfig:
     return config.replace(dataset=str(path), data_checksum=data.content_checksum(path))
 
 
-def load_dataset(config: RunConfig, data_root: str | os.PathLike[str] | None = None) -> Dataset:
+def load_dataset(config: RunConfig, data_root: StrPath | None = None) -> Dataset:
     """The dataset of a run, whole; refused if its file is no longer the one the run is about."""
     if config.data_checksum is not None:
         found = data.content_checksum(config.dataset)
@@ -35,7 +35,7 @@ def load_dataset(config: RunConfig, data_root: str | os.PathLike[str] | None = N
     return data.load(config.dataset, data_root)
 
 
-def examples(config: RunConfig, data_root: str | os.PathLike[str] | None = None) -> Dataset:
+def examples(config: RunConfig, data_root: StrPath | None = None) -> Dataset:
     """What a run trains and validates on, from disk."""
     return prepare(config, load_dataset(config, data_root))
 

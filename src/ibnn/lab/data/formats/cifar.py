@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ibnn.lab import files as lab_files
@@ -58,15 +57,7 @@ class CifarSource(Source):
             batches = every(partial(self._read_file, path) for path in files)
         images = np.concatenate([pixels for pixels, _ in batches[:-1]])
         labels = np.concatenate([labels for _, labels in batches[:-1]])
-        return Dataset(
-            self.name,
-            torch.from_numpy(images),
-            torch.from_numpy(labels.astype(np.int64)),
-            torch.from_numpy(batches[-1][0].copy()),
-            torch.from_numpy(batches[-1][1].astype(np.int64)),
-            10,
-            _SHAPE,
-        )
+        return Dataset.of_arrays(self.name, images, labels, *batches[-1], classes=10)
 
     def advice(self, root: Path) -> str:
         return (

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from ibnn.lab.data import verify
@@ -62,15 +61,13 @@ class IdxSource(FolderSource):
         for i in (0, 2):
             verify.same_count(files[i], len(arrays[i]), files[i + 1], len(arrays[i + 1]))
             verify.labels(files[i + 1], arrays[i + 1], 0, self.classes - 1)
-        images = [torch.from_numpy(array).unsqueeze(1) for array in arrays[::2]]
-        labels = [torch.from_numpy(array.astype(np.int64)) for array in arrays[1::2]]
-        if images[0].shape[1:] != images[1].shape[1:]:
+        if arrays[0].shape[1:] != arrays[2].shape[1:]:
             raise DataError(
                 f"{files[2]}: expected images of {tuple(arrays[0].shape[1:])} as in {files[0]}, "
                 f"found {tuple(arrays[2].shape[1:])}"
             )
-        splits = (images[0], labels[0], images[1], labels[1])
-        return Dataset(self.name, *splits, self.classes, tuple(images[0].shape[1:]))
+        splits = (arrays[0][:, None], arrays[1], arrays[2][:, None], arrays[3])
+        return Dataset.of_arrays(self.name, *splits, classes=self.classes)
 
 
 def read_array(path: Path, dimensions: int, md5: str | None = None) -> NDArray[np.uint8]:

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ibnn.lab.data.dataset import Dataset, random_state
 from ibnn.lab.data.dataset_defaults import GRAY, CpuPreset
@@ -36,21 +35,14 @@ class DigitsSource(Source):
         bunch: Any = load_digits()
         # Pixels count ink from 0 to 16.
         images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)[:, None]
-        labels = bunch.target.astype(np.int64)
+        labels = bunch.target
         test = np.zeros(len(labels), dtype=bool)
         random = random_state("digits", 0)
         for label in range(10):
             members = random.permutation(np.flatnonzero(labels == label))
             test[members[: round(_TEST_FRACTION * members.size)]] = True
-        return Dataset(
-            self.name,
-            torch.from_numpy(images[~test]),
-            torch.from_numpy(labels[~test]),
-            torch.from_numpy(images[test]),
-            torch.from_numpy(labels[test]),
-            10,
-            (1, 8, 8),
-        )
+        splits = (images[~test], labels[~test], images[test], labels[test])
+        return Dataset.of_arrays(self.name, *splits, classes=10)
 
 
 SOURCE = DigitsSource(

@@ -22,12 +22,6 @@ Points = NDArray[np.float64]
 class PlaneSource(Source):
     """Needs no files: 2000 training and 2000 test points, always the same."""
 
-    def find(self, root: Path) -> list[Path] | None:
-        return []
-
-    def advice(self, root: Path) -> str:
-        return "nothing is needed"
-
     def read(self, files: Sequence[Path]) -> Dataset:
         return draw(self.name)
 

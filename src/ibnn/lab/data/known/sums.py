@@ -47,12 +47,6 @@ def sums(count: int) -> str:
 class SumsSource(Source):
     """Nothing to find: the text is written when it is read."""
 
-    def find(self, root: Path) -> list[Path] | None:
-        return []
-
-    def advice(self, root: Path) -> str:
-        return "it is built in"
-
     def read(self, files: Sequence[Path]) -> Dataset:
         return characters(sums(SENTENCES), self.name, self.name)
 
