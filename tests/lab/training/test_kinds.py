@@ -16,7 +16,7 @@ from ibnn.lab.models import (
     register_neuron,
 )
 from ibnn.lab.models import networks as network_registry
-from ibnn.lab.models.neurons import registry as neuron_registry
+from ibnn.lab.models.neurons import kind as neuron_registry
 from ibnn.lab.training import RunConfig, RunFolder, build_network, load_network, train
 from tests.lab.training.tiny import DIGITS, images
 

@@ -7,6 +7,7 @@ more of either from outside: `register_network`, `register_neuron`.
 
 from ibnn.lab.models.gpt import GPT, GPTKind
 from ibnn.lab.models.initialize import initialize
+from ibnn.lab.models.layers import implicit_layers, lam_layers
 from ibnn.lab.models.mlp import MLP, MLPKind
 from ibnn.lab.models.networks import (
     NetworkKind,
@@ -14,9 +15,9 @@ from ibnn.lab.models.networks import (
     network_names,
     register_network,
 )
-from ibnn.lab.models.neuron import Neuron, implicit_layers, lam_layers
 from ibnn.lab.models.neurons import (
     MapKind,
+    Neuron,
     NeuronKind,
     OwnLam,
     neuron_kind,
@@ -29,12 +30,8 @@ from ibnn.lab.models.resnet import ResNet20, ResNet20Kind
 from ibnn.lab.models.ucn import UCN, UCNKind, kernel_side
 from ibnn.lab.models.vit import ViT, ViTKind
 
-register_network(UCNKind())
-register_network(PerceptronKind())
-register_network(ResNet20Kind())
-register_network(ViTKind())
-register_network(GPTKind())
-register_network(MLPKind())
+for _kind in (UCNKind, PerceptronKind, ResNet20Kind, ViTKind, GPTKind, MLPKind):
+    register_network(_kind())
 
 __all__ = [
     "GPT",

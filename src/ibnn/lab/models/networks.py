@@ -4,18 +4,15 @@ To add one: a file with a `NetworkKind` and a line in `ibnn.lab.models`; or `reg
 from anywhere outside the package.
 """
 
-from __future__ import annotations
-
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import nn
 
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 
 class NetworkKind(ABC):

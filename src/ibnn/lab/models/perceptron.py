@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ibnn.lab.models.initialize import initialize as draw_weights
 from ibnn.lab.models.networks import NetworkKind
-from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 
 class Perceptron(nn.Module):

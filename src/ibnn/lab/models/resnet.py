@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from ibnn.lab.models.initialize import initialize as draw_weights
 from ibnn.lab.models.networks import NetworkKind
-from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 BLOCKS = 3  # of each stage: 1 + 2 * 3 * BLOCKS convolutions and the head are 20 layers
 CONVOLUTIONS = 1 + 6 * BLOCKS

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from ibnn.lab.models.networks import NetworkKind
-from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 # Where the neuron is: how many layers of a block it makes.
 PLACES = {"feed-forward": 1, "attention": 4, "both": 5}

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.models.initialize import initialize as draw_weights
-from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 from ibnn.lab.models.transformer import Positions, TransformerKind, blocks
 
 

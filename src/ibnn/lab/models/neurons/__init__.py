@@ -11,29 +11,45 @@ from ibnn.lab.models.neurons.gain import Gain
 from ibnn.lab.models.neurons.group_norm import GroupNorm
 from ibnn.lab.models.neurons.implicit import Implicit
 from ibnn.lab.models.neurons.instance_norm import InstanceNorm, InstanceNormAffine
-from ibnn.lab.models.neurons.kind import NeuronKind
+from ibnn.lab.models.neurons.kind import (
+    Neuron,
+    NeuronKind,
+    neuron_kind,
+    neuron_names,
+    register_neuron,
+)
 from ibnn.lab.models.neurons.lite import Lite
 from ibnn.lab.models.neurons.local_response_norm import LocalResponseNorm
 from ibnn.lab.models.neurons.mean_field import MeanField
 from ibnn.lab.models.neurons.own_lam import OwnLam
-from ibnn.lab.models.neurons.registry import neuron_kind, neuron_names, register_neuron
 from ibnn.lab.models.neurons.shrink import Shrink
 from ibnn.lab.models.neurons.squeeze_excite import SqueezeExcite
 from ibnn.lab.models.neurons.standard import Standard
 
-register_neuron(Standard())
-register_neuron(Implicit())
-register_neuron(Gain())
-register_neuron(MeanField())
-register_neuron(Lite())
-register_neuron(InstanceNorm())
-register_neuron(InstanceNormAffine())
-register_neuron(GroupNorm())
-register_neuron(LocalResponseNorm())
-register_neuron(Divisive())
-register_neuron(SqueezeExcite())
-register_neuron(Shrink())
-register_neuron(ImplicitPerChannel())
-register_neuron(ImplicitFirstFixed())
+for _kind in (
+    Standard,
+    Implicit,
+    Gain,
+    MeanField,
+    Lite,
+    InstanceNorm,
+    InstanceNormAffine,
+    GroupNorm,
+    LocalResponseNorm,
+    Divisive,
+    SqueezeExcite,
+    Shrink,
+    ImplicitPerChannel,
+    ImplicitFirstFixed,
+):
+    register_neuron(_kind())
 
-__all__ = ["MapKind", "NeuronKind", "OwnLam", "neuron_kind", "neuron_names", "register_neuron"]
+__all__ = [
+    "MapKind",
+    "Neuron",
+    "NeuronKind",
+    "OwnLam",
+    "neuron_kind",
+    "neuron_names",
+    "register_neuron",
+]

@@ -4,17 +4,13 @@ A learnt lam goes to the positive side, which is accurate; the negative side is 
 to have some of each in one network.
 """
 
-from __future__ import annotations
-
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 from ibnn.lab.models.neurons.implicit import Implicit
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 
 class ImplicitPerChannel(Implicit):

@@ -1,16 +1,9 @@
 """Control: divisive normalization by the root mean square of the map."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.models.neurons.followed import MapKind, map_dims
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
 
 
 class DivisiveMap(nn.Module):
@@ -27,6 +20,4 @@ class DivisiveMap(nn.Module):
 class Divisive(MapKind):
     name = "divisive"
     about = "z = y / sqrt(s^2 + mean of y^2 over the map), s learnt from 1, one per layer"
-
-    def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
-        return DivisiveMap()
+    makes = DivisiveMap

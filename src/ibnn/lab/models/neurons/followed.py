@@ -4,17 +4,12 @@ A map sees (images, channels, *map), whatever made y. The units of a fully conne
 one channel's map, or one unit per channel where the map mixes channels.
 """
 
-from __future__ import annotations
-
-from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 
-from ibnn.lab.models.neurons.kind import NeuronKind
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron, NeuronKind
 
 
 class FollowedConv2d(nn.Conv2d):
@@ -47,13 +42,14 @@ class MapKind(NeuronKind):
     """A kind given by its map alone. `across`: the map mixes channels."""
 
     across: ClassVar[bool] = False
+    makes: ClassVar[Callable[..., nn.Module]]  # the map, where it has no settings
 
-    @abstractmethod
     def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
         """The map y -> z of hidden layer number `layer`.
 
         If it has parameters that start from random numbers, it draws them in `draw(generator)`.
         """
+        return self.makes()
 
     def conv2d(
         self, neuron: Neuron, layer: int, in_channels: int, out_channels: int, kernel: int
@@ -75,13 +71,3 @@ def moments(y: Tensor, dims: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Mean and variance (divided by the number of units) over `dims`, which are kept."""
     mean = y.mean(dims, keepdim=True)
     return mean, (y - mean).square().mean(dims, keepdim=True)
-
-
-def settings_of(neuron: Neuron, layer: int) -> dict[str, Any]:
-    """What a map with a lam of its own takes from the neuron."""
-    return {
-        "lam": neuron.lam_of(layer),
-        "slope": neuron.slope,
-        "learn_lam": neuron.learn_lam,
-        "bounded": neuron.bounded,
-    }

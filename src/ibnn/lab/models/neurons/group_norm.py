@@ -1,16 +1,9 @@
 """Control: all channels of an image normalized as one group."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
 from ibnn.lab.models.neurons.followed import MapKind, moments
 from ibnn.lab.models.neurons.instance_norm import EPS
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
 
 
 class GroupNormMap(nn.Module):
@@ -22,6 +15,4 @@ class GroupNormMap(nn.Module):
 class GroupNorm(MapKind):
     name = "group-norm"
     about = "z = (y - m) / sqrt(var + 1e-5), m and var of all channels: one group, no parameter"
-
-    def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
-        return GroupNormMap()
+    makes = GroupNormMap

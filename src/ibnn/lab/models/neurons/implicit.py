@@ -1,17 +1,12 @@
 """The implicit-bias neuron: z is the solution of an equation."""
 
-from __future__ import annotations
-
 import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from torch import nn
 
 import ibnn
-from ibnn.lab.models.neurons.kind import NeuronKind, lam_title
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron, NeuronKind, lam_title
 
 
 class Implicit(NeuronKind):

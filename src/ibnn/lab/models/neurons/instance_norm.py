@@ -1,16 +1,10 @@
 """Control: instance normalization, each map to mean 0 and variance 1; plain or affine."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.models.neurons.followed import MapKind, map_dims, moments
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 EPS = 1e-5  # added to the variance, as torch does
 

@@ -1,14 +1,74 @@
-"""What a kind of neuron has to say: its name, the settings it uses, its hidden layers."""
+"""A neuron: its settings, what a kind of it has to say, and the kinds by name."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 from torch import nn
 
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+
+@dataclass(frozen=True)
+class Neuron:
+    """A kind of neuron by name and the settings its hidden layers are made with.
+
+    `lam` is one number for every layer, or one per layer. `coupling` is a name that
+    `ibnn.Conv2d` knows or a coupling object, of which each layer gets its own copy. `solve`
+    holds the remaining keywords of the implicit layer (`solver`, `adjoint`, `atol`, ...). A kind
+    uses what its `fields` name and ignores the rest.
+    """
+
+    kind: str = "standard"
+    lam: float | Sequence[float] = 0.0
+    slope: float = 10.0
+    learn_lam: bool = True
+    learn_slope: bool = False
+    bounded: bool = True
+    coupling: Any = None
+    sigma: str = "tanh"
+    solve: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        neuron_kind(self.kind)
+
+    def conv2d(
+        self,
+        layer: int,
+        in_channels: int,
+        out_channels: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        padding: int = 0,
+        bias: bool = True,
+    ) -> nn.Conv2d:
+        """The convolution of hidden layer number `layer`."""
+        made = neuron_kind(self.kind).conv2d(self, layer, in_channels, out_channels, kernel)
+        # set on the finished layer, so that a kind need not know of them: what a neuron adds
+        # follows the convolution, whatever its stride
+        made.stride, made.padding = (stride, stride), (padding, padding)
+        if not bias:
+            made.register_parameter("bias", None)
+        return made
+
+    def linear(self, layer: int, in_features: int, out_features: int) -> nn.Linear:
+        """The fully connected map of hidden layer number `layer`."""
+        return neuron_kind(self.kind).linear(self, layer, in_features, out_features)
+
+    def of_features(self) -> Neuron:
+        """The same without a coupling of images: the units of a linear layer are one row."""
+        return replace(self, coupling=None)
+
+    def lam_of(self, layer: int) -> float:
+        """Where lam of hidden layer number `layer` starts, or stays."""
+        return float(self.lam[layer] if isinstance(self.lam, Sequence) else self.lam)
+
+    def check_layers(self, layers: int) -> None:
+        """Refuse a list of `lam` that does not have one value per layer."""
+        if isinstance(self.lam, Sequence) and len(self.lam) != layers:
+            raise ValueError(f"lam has {len(self.lam)} values, expected one or {layers}")
 
 
 class NeuronKind(ABC):
@@ -48,6 +108,40 @@ class NeuronKind(ABC):
     def title(self, config: Any) -> str:
         """The neuron of a run in a few words; `config` has the fields named in `fields`."""
         return self.name
+
+
+_KINDS: dict[str, NeuronKind] = {}
+
+
+def register_neuron(kind: NeuronKind) -> None:
+    """Make a kind known: from then on a run may name it as its `neuron`.
+
+    Raises:
+        ValueError: the name is taken by a kind of another class.
+    """
+    known = _KINDS.get(kind.name)
+    # the same class again is a module that was loaded twice, as notebooks do
+    if known is not None and type(known).__qualname__ != type(kind).__qualname__:
+        raise ValueError(
+            f"neuron kind {kind.name!r} is already registered by {type(known).__qualname__}"
+        )
+    _KINDS[kind.name] = kind
+
+
+def neuron_kind(name: str) -> NeuronKind:
+    """The kind of that name.
+
+    >>> neuron_kind("mean-field").about
+    'z = y - lam tanh(p (m - y)), m the mean of the map: every unit hears only the mean, no solve'
+    """
+    if name not in _KINDS:
+        raise ValueError(f"neuron is {name!r}, expected one of {', '.join(_KINDS)}")
+    return _KINDS[name]
+
+
+def neuron_names() -> tuple[str, ...]:
+    """Every registered name, in the order of registration."""
+    return tuple(_KINDS)
 
 
 def lam_title(config: Any) -> str:

@@ -1,18 +1,9 @@
 """Control: one explicit step of the paper's equation, from z = y."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
-
-from torch import Tensor, nn
+from torch import Tensor
 
 import ibnn
-from ibnn.lab.models.neurons.followed import MapKind, settings_of
-from ibnn.lab.models.neurons.kind import lam_title
-from ibnn.lab.models.neurons.own_lam import OwnLam
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.own_lam import OwnLam, OwnLamKind
 
 
 class LiteMap(OwnLam):
@@ -22,13 +13,7 @@ class LiteMap(OwnLam):
         return ibnn.implicit_bias(rows, lam, slope, solver="lite").view_as(y)
 
 
-class Lite(MapKind):
+class Lite(OwnLamKind):
     name = "lite"
     about = "z = y - lam B(y), B the mean of tanh(p (y_k - y_i)) over the map: one explicit step"
-    fields = ("lam", "learn_lam", "slope", "bounded")
-
-    def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
-        return LiteMap(**settings_of(neuron, layer))
-
-    def title(self, config: Any) -> str:
-        return f"{self.name} {lam_title(config)}"
+    makes = LiteMap

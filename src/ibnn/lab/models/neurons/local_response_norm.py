@@ -1,15 +1,9 @@
 """Control: local response normalization across neighboring channels, torch's, size 5."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import nn
 
 from ibnn.lab.models.neurons.followed import MapKind
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 
 class LocalResponseNorm(MapKind):

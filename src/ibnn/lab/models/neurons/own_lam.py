@@ -1,8 +1,12 @@
 """An explicit map with a lam of its own, learnt and bounded as the implicit neuron's."""
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
+from ibnn.lab.models.neurons.followed import MapKind
+from ibnn.lab.models.neurons.kind import Neuron, lam_title
 from ibnn.nn.bounds import FRACTION_OF_THRESHOLD, keep_below
 
 
@@ -43,3 +47,15 @@ class OwnLam(nn.Module):
     def extra_repr(self) -> str:
         learnt = " (learnt)" if isinstance(self.lam, nn.Parameter) else ""
         return f"lam={float(self.lam.detach()):.4g}{learnt}, slope={float(self.slope):.4g}"
+
+
+class OwnLamKind(MapKind):
+    """A kind whose map, `makes`, is a subclass of `OwnLam`."""
+
+    fields = ("lam", "learn_lam", "slope", "bounded")
+
+    def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
+        return self.makes(neuron.lam_of(layer), neuron.slope, neuron.learn_lam, neuron.bounded)
+
+    def title(self, config: Any) -> str:
+        return f"{self.name} {lam_title(config)}"

@@ -1,15 +1,8 @@
 """Control for lam < 0: a fixed contraction to the mean of the map."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import Tensor, nn
 
 from ibnn.lab.models.neurons.followed import MapKind, map_dims
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
 
 FACTOR = 1 / 3  # 1 / (1 - lam p) at lam = -0.2, p = 10: what the neuron does to small differences
 
@@ -23,6 +16,4 @@ class ShrinkMap(nn.Module):
 class Shrink(MapKind):
     name = "shrink"
     about = "z = m + (y - m) / 3, m the mean of the map: the contraction of lam = -0.2, fixed"
-
-    def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
-        return ShrinkMap()
+    makes = ShrinkMap

@@ -1,17 +1,12 @@
 """Control: squeeze and excitation (Hu et al. 2018), a gate per channel from all channel means."""
 
-from __future__ import annotations
-
 import math
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
 from ibnn.lab.models.neurons.followed import MapKind, map_dims
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron
 
 
 class SqueezeExciteMap(nn.Module):

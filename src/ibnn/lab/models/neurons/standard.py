@@ -1,15 +1,8 @@
 """The standard neuron: an affine map and nothing else."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 from torch import nn
 
-from ibnn.lab.models.neurons.kind import NeuronKind
-
-if TYPE_CHECKING:
-    from ibnn.lab.models.neuron import Neuron
+from ibnn.lab.models.neurons.kind import Neuron, NeuronKind
 
 
 class Standard(NeuronKind):
