@@ -26,9 +26,8 @@ from ibnn.lab.bench import (
     verdict,
 )
 from ibnn.lab.bench import layers as layer_section
-from ibnn.lab.bench.columns import text
 from ibnn.lab.bench.machine import machine
-from ibnn.lab.bench.tables import csv_text, markdown, save
+from ibnn.lab.bench.tables import csv_text, markdown, save, text
 from tests import oracle
 
 

@@ -13,7 +13,7 @@ from ibnn.lab.experiments.controls.arms import DECAY, IMPLICIT, NEGATIVE, STANDA
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.suite import INTERMEDIATE, NAMES, accuracies, suite_table
-from ibnn.lab.experiments.robustness.suite_record import CLEAN, EXACT, WORST, SuiteRecord
+from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report import write_report
 from tests.lab.attacks import digits
 

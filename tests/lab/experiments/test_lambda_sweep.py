@@ -18,9 +18,9 @@ from ibnn.lab.experiments.lambda_sweep.cells import (
     SLOPES,
     WINDOW,
     Cell,
+    SweepRuns,
 )
 from ibnn.lab.experiments.lambda_sweep.experiment import LambdaSweep
-from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
 from ibnn.lab.report import write_report
 from ibnn.lab.training import RunConfig, train
 

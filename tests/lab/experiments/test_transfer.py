@@ -16,8 +16,8 @@ from ibnn.lab.experiments.transfer.conversions import (
     REFITTED,
     WAYS,
     attacked_accuracy,
+    margin_curve,
 )
-from ibnn.lab.experiments.transfer.margin import margin_curve
 from ibnn.lab.experiments.transfer.readings import Conversions, kept
 from ibnn.lab.models import UCN
 from ibnn.lab.report import write_report

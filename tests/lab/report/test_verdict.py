@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibnn.lab.experiments.robustness.suite_record import CLEAN, EXACT, WORST, SuiteRecord
+from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
 from ibnn.lab.report.verdict.page import TABLES, refresh
 from ibnn.lab.report.verdict.source import Sources

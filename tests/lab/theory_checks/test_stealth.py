@@ -12,17 +12,16 @@ from hypothesis import strategies as st
 
 import ibnn
 from ibnn.lab import data
-from ibnn.lab.theory_checks.numerics.mixed_precision import mixed_precision_solve
 from ibnn.lab.theory_checks.one_hidden import OneHidden, binary_task, train
 from ibnn.lab.theory_checks.stealth import section as stealth
 from ibnn.lab.theory_checks.stealth.attacks import ATTACKS, Plan
-from ibnn.lab.theory_checks.stealth.detection import (
+from ibnn.lab.theory_checks.stealth.network import AddedNeuron, Victim, mixed_precision_solve
+from ibnn.lab.theory_checks.stealth.section import wanted_gain
+from ibnn.lab.theory_checks.stealth.verification import (
     counts,
     expected_largest,
     undetected_probability,
 )
-from ibnn.lab.theory_checks.stealth.network import AddedNeuron, Victim
-from ibnn.lab.theory_checks.stealth.section import wanted_gain
 from tests import oracle
 from tests.lab.theory_checks.small_context import digits_context, whole
 

@@ -10,9 +10,9 @@ from typing import Any
 from rich.console import Console
 
 from ibnn.lab.bench import plots, solvers, tables, verdict
-from ibnn.lab.bench.columns import TITLES
 from ibnn.lab.bench.machine import describe, machine
 from ibnn.lab.bench.settings import BenchSettings
+from ibnn.lab.bench.tables import TITLES
 from ibnn.lab.progress import duration
 
 # Processor time of each section of a quick run on one core (2.6 GHz EPYC, 2026).

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from ibnn.lab.progress import Steps
 from ibnn.lab.runner import Display
 from ibnn.lab.runner.ensemble.display import EnsembleDisplay
-from ibnn.lab.runner.events import Emit
+from ibnn.lab.runner.outcome import Emit
 
 
 @contextmanager

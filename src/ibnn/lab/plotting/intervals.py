@@ -1,11 +1,30 @@
-"""Paired differences as rows: the mean as a dot, its 95 % interval as a line."""
+"""Rows of a figure: groups of accuracies as dots, paired differences with their intervals."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import median
 
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import Paired
+
+
+def draw_dots(
+    groups: Sequence[tuple[str, Sequence[float], str]], title: str, label: str, alpha: float = 0.75
+) -> Figure:
+    """A row for each (name, accuracies, color); `label` names the accuracies."""
+    height = 1.0 + 0.34 * max(1, len(groups))
+    figure, (axes,) = style.figure(width=9.6, height=height, title=title)
+    for row, (_, accuracies, color) in enumerate(groups):
+        values = [100 * accuracy for accuracy in accuracies]
+        axes.scatter(values, [row] * len(values), s=25, color=color, alpha=alpha, linewidths=0)
+        axes.plot([median(values)] * 2, [row - 0.32, row + 0.32], color=style.INK, linewidth=1.6)
+    axes.set_yticks(range(len(groups)), [name for name, _, _ in groups])
+    axes.invert_yaxis()
+    axes.grid(axis="y", visible=False)
+    axes.set_xlabel(label)
+    return figure
 
 
 def draw_intervals(

@@ -2,10 +2,9 @@
 
 from ibnn.lab.progress import duration
 from ibnn.lab.runner.display import Display
-from ibnn.lab.runner.events import Event
 from ibnn.lab.runner.execution import collect, execute, plan, unmeasured
 from ibnn.lab.runner.finished import Run
-from ibnn.lab.runner.outcome import Outcome, Stopped
+from ibnn.lab.runner.outcome import Event, Outcome, Stopped
 from ibnn.lab.runner.run import ENGINES, EngineError, run_all
 from ibnn.lab.runner.timeleft import TimeLeft
 

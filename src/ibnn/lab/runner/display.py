@@ -4,8 +4,7 @@ from rich.console import Console
 from rich.progress import TaskID
 
 from ibnn.lab.progress import Bars, duration
-from ibnn.lab.runner.events import Event
-from ibnn.lab.runner.outcome import runs
+from ibnn.lab.runner.outcome import Event, runs
 from ibnn.lab.runner.timeleft import TimeLeft
 from ibnn.lab.training import RunConfig
 

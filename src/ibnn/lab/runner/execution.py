@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Protocol
 
 from ibnn.lab import data, files
 from ibnn.lab.files import StrPath
-from ibnn.lab.runner.events import Emit
 from ibnn.lab.runner.finished import Run
-from ibnn.lab.runner.outcome import Outcome
+from ibnn.lab.runner.outcome import Emit, Outcome
 from ibnn.lab.runner.run import run_all
 from ibnn.lab.training import Result, RunConfig, RunFolder
 

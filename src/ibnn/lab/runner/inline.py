@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from ibnn.lab.runner.attempt import Attempts
 from ibnn.lab.runner.engine import EngineOptions
-from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
 

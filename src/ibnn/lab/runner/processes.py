@@ -21,7 +21,7 @@ from dataclasses import asdict
 from ibnn.engine.native import loader
 from ibnn.lab.runner.attempt import record
 from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
-from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
 

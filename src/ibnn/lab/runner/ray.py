@@ -14,7 +14,7 @@ from ibnn.lab import data, files
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import Attempts, record
 from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
-from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder, load_dataset
 
 POLL_SECONDS = 0.2

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ibnn.lab.files import StrPath
 from ibnn.lab.runner.engine import EngineError, EngineOptions, cores
-from ibnn.lab.runner.events import Emit, Event
-from ibnn.lab.runner.outcome import Outcome, Stopped
+from ibnn.lab.runner.outcome import Emit, Event, Outcome, Stopped
 from ibnn.lab.training import (
     CheckpointError,
     RunConfig,

@@ -17,7 +17,7 @@ from ibnn.engine.native import loader
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import Attempts, record
 from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
-from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder
 
 POLL_SECONDS = 2.0

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 import ibnn
 from ibnn.coupling import Coupling
 from ibnn.lab.theory_checks.check import DoesNotApply
-from ibnn.lab.theory_checks.numerics.operator import BiasOperator
-from ibnn.lab.theory_checks.numerics.rows import CoupledRows
+from ibnn.lab.theory_checks.numerics.operator import BiasOperator, CoupledRows
 from ibnn.nn.layer import ImplicitLayer
 from ibnn.sigma import Sigma
 

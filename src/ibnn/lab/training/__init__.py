@@ -3,6 +3,7 @@
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.device import DeviceError, choose_device
 from ibnn.lab.training.environment import environment
+from ibnn.lab.training.epochs import triangle
 from ibnn.lab.training.errors import (
     CheckpointError,
     ConfigError,
@@ -24,7 +25,6 @@ from ibnn.lab.training.network import build_network, parameter_count
 from ibnn.lab.training.network_file import OpenedNetwork, open_network
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.result import Result
-from ibnn.lab.training.schedule import triangle
 from ibnn.lab.training.split import examples, load_dataset, prepare, with_checksum
 from ibnn.lab.training.validation import Validation, validate
 

@@ -9,7 +9,7 @@ from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.plane import Condition
 from ibnn.lab.plotting import style
-from ibnn.lab.plotting.dots import draw_dots
+from ibnn.lab.plotting.intervals import draw_dots
 from ibnn.lab.plotting.plane import Line, draw_panels
 from ibnn.lab.stats import percent
 from ibnn.lab.stats.region import unpack

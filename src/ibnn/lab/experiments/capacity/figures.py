@@ -8,7 +8,7 @@ from ibnn.lab.experiments.capacity.claims import Parts
 from ibnn.lab.experiments.capacity.search import Search
 from ibnn.lab.experiments.plane import SLOPE
 from ibnn.lab.plotting import style
-from ibnn.lab.plotting.dots import draw_dots
+from ibnn.lab.plotting.intervals import draw_dots
 from ibnn.lab.plotting.plane import Line, draw_panels
 from ibnn.lab.stats import percent
 

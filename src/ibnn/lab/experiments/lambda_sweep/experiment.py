@@ -8,9 +8,8 @@ from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import EPOCHS, ImageExperiment, Size
 from ibnn.lab.experiments.lam_modes import HELD_OUT
 from ibnn.lab.experiments.lambda_sweep import findings
-from ibnn.lab.experiments.lambda_sweep.cells import CELLS, PAPERS_SLOPE, WINDOW, Cell
+from ibnn.lab.experiments.lambda_sweep.cells import CELLS, PAPERS_SLOPE, WINDOW, Cell, SweepRuns
 from ibnn.lab.experiments.lambda_sweep.figures import draw_map, draw_products
-from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts, finished
 from ibnn.lab.models import implicit_layers

@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, NEGATIVE, Cell
-from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
+from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, NEGATIVE, Cell, SweepRuns
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import percent
 

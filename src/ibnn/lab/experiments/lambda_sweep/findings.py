@@ -5,8 +5,14 @@ from statistics import median
 from typing import Any
 
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.experiments.lambda_sweep.cells import COLUMNS, FIXED, LEARNT, PAPERS_SLOPE, Cell
-from ibnn.lab.experiments.lambda_sweep.readings import SweepRuns
+from ibnn.lab.experiments.lambda_sweep.cells import (
+    COLUMNS,
+    FIXED,
+    LEARNT,
+    PAPERS_SLOPE,
+    Cell,
+    SweepRuns,
+)
 from ibnn.lab.experiments.readings import NOT_YET, numbers, run_row
 from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import UNKNOWN, both_means, claim, difference, percent, sentence

@@ -29,7 +29,7 @@ from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.networks import attacked_images
 from ibnn.lab.experiments.robustness.pgd import WHITE_BOX, pgd_curve, sizes
-from ibnn.lab.experiments.robustness.suite_record import (
+from ibnn.lab.experiments.robustness.suite_claims import (
     CLEAN,
     EXACT,
     SUITE,

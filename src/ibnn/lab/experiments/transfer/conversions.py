@@ -1,6 +1,7 @@
-"""One trained standard network under many lam: how right it stays, with and without an attack."""
+"""One trained network converted in every way, and the margin bound of a small classifier."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -9,6 +10,8 @@ from torch import Tensor, nn
 import ibnn
 from ibnn.lab import data
 from ibnn.lab.attacks import PGD
+from ibnn.lab.data import Dataset
+from ibnn.lab.theory_checks.transfer.margin import margins, one_against_one, train
 from ibnn.lab.training.conversion import pick_penalty, refit_head
 from ibnn.lab.training.validation import validate
 
@@ -96,3 +99,26 @@ def preactivation_std(network: nn.Module, x: Tensor) -> list[float]:
 
 def _first(x: Tensor, y: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return next(data.batches(x[:count], y[:count], count))
+
+
+UNITS = 16
+IMAGES = 500
+STEPS = 600
+
+
+def margin_curve(examples: Dataset, lambdas: Sequence[float], seed: int) -> dict[str, Any] | None:
+    """The margin of a small classifier of classes 0 and 1 after conversion, for every lam.
+
+    None where the theorem says nothing: a class without training images, or two that the
+    classifier does not separate.
+    """
+    task = one_against_one(examples, 0, 1)
+    task = replace(task, x=task.x[:IMAGES], y=task.y[:IMAGES])
+    if len(set(task.y.tolist())) < 2:
+        return None
+    classifier = train(task, UNITS, seed, STEPS)
+    standard = classifier.margin(task, 0.0)
+    if standard <= 0:
+        return None
+    points = [margins(task, classifier, lam) for lam in lambdas]
+    return {"units": UNITS, "images": len(task.x), "standard": standard, "points": points}

@@ -9,11 +9,9 @@ from ibnn.lab.experiments.accuracy.learning_speed import LearningSpeed
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.transfer import findings
-from ibnn.lab.experiments.transfer.conversions import LAMBDAS, conversions
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, conversions, margin_curve
 from ibnn.lab.experiments.transfer.figures import draw_conversions, draw_margin_curve
-from ibnn.lab.experiments.transfer.margin import margin_curve
-from ibnn.lab.experiments.transfer.readings import Conversions
-from ibnn.lab.experiments.transfer.tables import rows, tables
+from ibnn.lab.experiments.transfer.readings import Conversions, rows, tables
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.training import Result, RunConfig
 

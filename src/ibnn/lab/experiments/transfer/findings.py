@@ -7,8 +7,7 @@ from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.protocol import attack_line, protocol
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.transfer import conversions
-from ibnn.lab.experiments.transfer.conversions import LAMBDAS, OLD
-from ibnn.lab.experiments.transfer.margin import STEPS
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, OLD, STEPS
 from ibnn.lab.experiments.transfer.readings import KEPT, Conversions, kept
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import claim, difference, sentence

@@ -12,7 +12,7 @@ from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
 from ibnn.lab.experiments.robustness import suite_claims
-from ibnn.lab.experiments.robustness.suite_record import SuiteRecord
+from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
 from ibnn.lab.report.verdict.effects import claim_rows
 from ibnn.lab.report.verdict.source import DATASETS, Sources
 from ibnn.lab.results import Claim

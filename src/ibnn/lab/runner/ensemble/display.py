@@ -5,7 +5,7 @@ import time
 from rich.console import Console
 
 from ibnn.lab.progress import Bars, duration
-from ibnn.lab.runner.events import Event
+from ibnn.lab.runner.outcome import Event
 
 
 class EnsembleDisplay(Bars):

@@ -8,7 +8,7 @@ from ibnn.lab.data import Dataset
 from ibnn.lab.runner.attempt import record as record_failure
 from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.ensemble.loop import train_ensemble
-from ibnn.lab.runner.events import Emit, Event
+from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunFolder, examples, make_listeners
 from ibnn.lab.training.listeners import CallOnEpoch
 from ibnn.lab.training.record import Record

@@ -8,7 +8,7 @@ from torch import Tensor
 from ibnn.coupling import Uniform
 from ibnn.lab.stats import percent_short
 from ibnn.lab.theory_checks.layers import LayerState
-from ibnn.lab.theory_checks.numerics.rows import CoupledRows
+from ibnn.lab.theory_checks.numerics.operator import CoupledRows
 
 # what words of the paper are taken to mean
 SMALL = 0.1  # "much less than 1"

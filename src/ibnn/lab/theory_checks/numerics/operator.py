@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import math
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +14,37 @@ from torch import Tensor
 import ibnn
 from ibnn import sigma as sigmas
 from ibnn.coupling.sums import MatrixSums, UniformSums
-from ibnn.lab.theory_checks.numerics.rows import CoupledRows
+
+
+class CoupledRows:
+    """The rows a coupling makes of tensors of one shape, and the coupling of a row by itself."""
+
+    def __init__(self, shape: Sequence[int], coupling: ibnn.Coupling) -> None:
+        self._dims = tuple(dim % len(shape) for dim in coupling.dims)
+        others = [dim for dim in range(len(shape)) if dim not in self._dims]
+        self.shape = tuple(shape[dim] for dim in others)
+        self.units = tuple(shape[dim] for dim in self._dims)
+        self.coupling = copy.copy(coupling)
+        self.coupling.dims = tuple(range(-len(self._dims), 0))
+
+    @property
+    def last(self) -> tuple[int, ...]:
+        """The dims of the units once they stand last."""
+        return self.coupling.dims
+
+    def flatten(self, x: Tensor) -> Tensor:
+        """As (rows, units)."""
+        return x.movedim(self._dims, self.last).reshape(math.prod(self.shape), -1)
+
+    def restore(self, flat: Tensor) -> Tensor:
+        return flat.reshape(*self.shape, *self.units).movedim(self.last, self._dims)
+
+    def per_row(self, value: float | Tensor, like: Tensor) -> Tensor:
+        """A number, or one for each channel, as one for each row."""
+        given = torch.as_tensor(value, dtype=like.dtype, device=like.device).detach()
+        given = given.reshape(()) if given.numel() == 1 else given
+        return given.expand(self.shape).reshape(-1)
+
 
 DENSE_UNITS = 1024  # longest row of which a matrix is made: 8 MB of float64 each
 

@@ -6,8 +6,12 @@ from typing import Any
 
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import percent_short
-from ibnn.lab.theory_checks.stealth.detection import TOLERANCE, counts, expected_largest
-from ibnn.lab.theory_checks.stealth.verification import AttackResult
+from ibnn.lab.theory_checks.stealth.verification import (
+    TOLERANCE,
+    AttackResult,
+    counts,
+    expected_largest,
+)
 
 LEARNED = 0.75  # training accuracy of two classes: below, there is no network to attack
 

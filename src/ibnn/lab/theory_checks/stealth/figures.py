@@ -9,8 +9,7 @@ from matplotlib.lines import Line2D
 
 from ibnn.lab.plotting import style
 from ibnn.lab.stats import percent_short
-from ibnn.lab.theory_checks.stealth.detection import counts
-from ibnn.lab.theory_checks.stealth.verification import AttackResult
+from ibnn.lab.theory_checks.stealth.verification import AttackResult, counts
 
 # attacks by the look of their line, networks by color
 LINES = {

@@ -12,10 +12,9 @@ from ibnn.lab.theory_checks.layers import LayerState, capture, representative_la
 from ibnn.lab.theory_checks.one_hidden import OneHidden, binary_task, train
 from ibnn.lab.theory_checks.stealth import claims
 from ibnn.lab.theory_checks.stealth.attacks import ATTACKS, Plan
-from ibnn.lab.theory_checks.stealth.detection import TOLERANCE
 from ibnn.lab.theory_checks.stealth.figures import draw
 from ibnn.lab.theory_checks.stealth.network import Victim
-from ibnn.lab.theory_checks.stealth.verification import AttackResult, Owner
+from ibnn.lab.theory_checks.stealth.verification import TOLERANCE, AttackResult, Owner
 
 
 @dataclass(frozen=True)
