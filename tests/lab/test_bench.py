@@ -17,7 +17,6 @@ from ibnn.lab.bench import (
     busy,
     cliffs,
     engines,
-    exact,
     growth,
     memory,
     problems,
@@ -27,6 +26,7 @@ from ibnn.lab.bench import (
 )
 from ibnn.lab.bench import layers as layer_section
 from ibnn.lab.bench.machine import machine
+from ibnn.lab.bench.problems import solve_exactly
 from ibnn.lab.bench.tables import csv_text, markdown, save, text
 from tests import oracle
 
@@ -139,7 +139,7 @@ def test_a_result_that_is_not_a_number_does_not_hide_behind_the_others():
 @pytest.mark.parametrize("lam", [-1.0, 0.09])
 def test_the_dense_reference_is_the_oracle_of_the_tests(sigma, lam):
     y = np.random.default_rng(0).normal(0, 0.3, 60)
-    reference = exact.solve(torch.from_numpy(y), lam, sigma=sigma)
+    reference = solve_exactly(torch.from_numpy(y), lam, sigma=sigma)
     expected = oracle.solve_row(y, lam, 10.0, sigma=sigma)
     # both end where float64 does: residuals of 1e-14, times 1 / (1 - 0.09 * 10) = 10
     np.testing.assert_allclose(reference.z.numpy(), expected, atol=1e-11)

@@ -12,6 +12,14 @@ from hypothesis.extra import numpy as arrays
 
 import ibnn
 from ibnn.lab.theory_checks.expressivity import section
+from ibnn.lab.theory_checks.expressivity.approximation import (
+    close_up,
+    compose,
+    example,
+    fit,
+    output,
+    random_units,
+)
 from ibnn.lab.theory_checks.expressivity.first_order import (
     StandardNeurons,
     coupling_matrix,
@@ -21,14 +29,6 @@ from ibnn.lab.theory_checks.expressivity.first_order import (
     remainders,
 )
 from ibnn.lab.theory_checks.expressivity.regions import Plane, bend, connected, look
-from ibnn.lab.theory_checks.expressivity.universal import (
-    close_up,
-    compose,
-    example,
-    fit,
-    output,
-    random_units,
-)
 from ibnn.lab.theory_checks.layers import capture, double
 from ibnn.lab.theory_checks.one_hidden import HiddenLayer
 from tests import oracle

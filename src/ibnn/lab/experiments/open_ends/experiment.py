@@ -9,7 +9,7 @@ from ibnn import sigma as sigmas
 from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment, Size
-from ibnn.lab.experiments.open_ends import claims, figures
+from ibnn.lab.experiments.open_ends import claims
 from ibnn.lab.experiments.open_ends.arms import ARMS, PEAKED
 from ibnn.lab.experiments.open_ends.record import EXTENT, Record, Records
 from ibnn.lab.experiments.protocol import protocol
@@ -58,7 +58,7 @@ class OpenEnds(ImageExperiment):
         note = f"{amounts(runs)}; mean and 95 % interval, not corrected"
         return Findings(
             headline=claims.headline(records),
-            pictures=[Picture(self.name, figures.draw(records, note), CAPTION)],
+            pictures=[Picture(self.name, claims.draw(records, note), CAPTION)],
             claims=claims.claims(records),
             rows=[record.row() for record in records],
             tables=[claims.table(records), claims.learnt_table(records)],

@@ -13,7 +13,7 @@ from ibnn.lab import data
 from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment, Size
-from ibnn.lab.experiments.overfitting import claims, figures
+from ibnn.lab.experiments.overfitting import claims
 from ibnn.lab.experiments.overfitting.record import LEARNT, Record, Records
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts
@@ -64,7 +64,7 @@ class Overfitting(ImageExperiment):
         note = f"{amounts(runs)}, {seeds} seeds of each network; median and whole range"
         return Findings(
             headline=claims.headline(records),
-            pictures=[Picture("overfitting", figures.draw(records, note), CAPTION)],
+            pictures=[Picture("overfitting", claims.draw(records, note), CAPTION)],
             claims=claims.claims(records),
             rows=[record.row() for record in records],
             tables=[claims.table(records)],
