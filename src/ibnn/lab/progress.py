@@ -1,7 +1,6 @@
 """What is seen of long work: bars on a terminal; where nobody watches, a line now and then."""
 
 import time
-from types import TracebackType
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -29,12 +28,7 @@ class Bars:
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._bars.stop()
 
     def say(self, text: str) -> None:

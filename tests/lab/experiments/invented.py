@@ -28,7 +28,7 @@ class InventedRun(Run):
         plane = not network_kind(self.config.network).images
         return build_network(self.config, _shape(self.config), 2 if plane else CLASSES).eval()
 
-    def metrics(self) -> list[Metrics]:
+    def validations(self) -> list[Metrics]:
         return [
             Metrics(
                 stage="training",

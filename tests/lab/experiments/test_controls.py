@@ -171,7 +171,7 @@ def test_arms_of_a_seed_share_everything_but_the_neuron(root):
     runs, _ = collect(get("controls"), SMOKE, root)
     warm_up = {}
     for run in runs:
-        first = next(m for m in run.metrics() if m.stage == "warm-up")
+        first = next(m for m in run.folder.metrics() if m.stage == "warm-up")
         warm_up.setdefault(run.config.seed, set()).add(
             None if run.config.weight_decay else first.loss
         )

@@ -37,8 +37,16 @@ def finished(configs: Mapping[int, RunConfig | None], runs: Iterable[Run]) -> di
 
 def median_lam(runs: BySeed) -> str:
     """The lam of a group of networks, the median of each layer."""
-    learnt = [run.result.lam for run in runs.values() if run.result.lam]
-    return ", ".join(f"{median(values):.3f}" for values in zip(*learnt, strict=True)) or "none"
+    return medians([run.result.lam for run in runs.values() if run.result.lam]) or "none"
+
+
+def medians(networks: Iterable[Sequence[float]], form: str = ".3f") -> str:
+    """The median over networks of each layer's number, for readers; empty without any.
+
+    >>> medians([[1.0, 2.0], [3.0, 2.0], [9.0, 0.0]])
+    '3.000, 2.000'
+    """
+    return ", ".join(format(median(layer), form) for layer in zip(*networks, strict=True))
 
 
 def amounts(runs: Sequence[Run]) -> str:

@@ -28,5 +28,6 @@ class Run:
     def network(self) -> nn.Module:
         return self.folder.network()
 
-    def metrics(self) -> list[Metrics]:
-        return self.folder.metrics()
+    def validations(self) -> list[Metrics]:
+        """What was measured after every epoch that is not of the warm-up."""
+        return [line for line in self.folder.metrics() if line.stage == "training"]

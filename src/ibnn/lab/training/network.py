@@ -12,6 +12,10 @@ from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import ConfigError
 from ibnn.lab.training.seeds import generator
 
+# fields of a config that a neuron has by the same names, and those its solves have
+_NEURON = ("lam", "slope", "learn_lam", "learn_slope", "bounded", "sigma")
+_SOLVE = ("solver", "adjoint", "atol", "rtol", "max_steps")
+
 
 def build_network(
     config: RunConfig, image_shape: Sequence[int], classes: int, neuron: str | None = None
@@ -28,20 +32,9 @@ def build_network(
         )
     settings = Neuron(
         kind=neuron or config.neuron,
-        lam=config.lam,
-        slope=config.slope,
-        learn_lam=config.learn_lam,
-        learn_slope=config.learn_slope,
-        bounded=config.bounded,
         coupling=_coupling(config),
-        sigma=config.sigma,
-        solve={
-            "solver": config.solver,
-            "adjoint": config.adjoint,
-            "atol": config.atol,
-            "rtol": config.rtol,
-            "max_steps": config.max_steps,
-        },
+        solve={name: getattr(config, name) for name in _SOLVE},
+        **{name: getattr(config, name) for name in _NEURON},
     )
     random = generator(config.seed, "weights")
     try:

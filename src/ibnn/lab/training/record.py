@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -73,12 +72,7 @@ class Record:
             self._opened = opened.pop_all()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._opened.close()
 
     def _close(self) -> None:

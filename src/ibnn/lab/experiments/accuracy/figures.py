@@ -71,7 +71,7 @@ def draw_lam(runs: Mapping[str, Sequence[Run]]) -> Figure:
     colors = style.greens(len(runs))
     for layer, axes in enumerate(panels):
         for (name, group), color in zip(runs.items(), colors, strict=True):
-            paths = [_lam_path(run, layer) for run in group]
+            paths = [[line.lam[layer] for line in run.validations()] for run in group]
             for path in paths:
                 axes.plot(range(1, len(path) + 1), path, color=color, alpha=0.3, linewidth=0.8)
             if paths:
@@ -84,10 +84,6 @@ def draw_lam(runs: Mapping[str, Sequence[Run]]) -> Figure:
     if any(runs.values()) and len(runs) > 1:
         panels[-1].legend(loc="best", fontsize=7)
     return figure
-
-
-def _lam_path(run: Run, layer: int) -> list[float]:
-    return [line.lam[layer] for line in run.metrics() if line.stage == "training"]
 
 
 def _draw_match(axes: Axes, match: Match, axis: Axis) -> None:

@@ -10,7 +10,7 @@ from ibnn.lab.experiments.images import EPOCHS
 from ibnn.lab.experiments.readings import NOT_YET, numbers
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import claim, difference, running_mean, sentence
-from ibnn.lab.training import Metrics, RunConfig
+from ibnn.lab.training import RunConfig
 
 SMOOTHED = 3  # epochs of the running mean
 
@@ -91,13 +91,9 @@ class LearningSpeed(Sweep):
         return [row for point in points for run in point.runs for row in _rows(run)]
 
 
-def _validations(run: Run) -> list[Metrics]:
-    return [line for line in run.metrics() if line.stage == "training"]
-
-
 def _curves(runs: Mapping[int, Run]) -> dict[int, list[float]]:
     return {
-        seed: running_mean([line.accuracy for line in _validations(run)], SMOOTHED)
+        seed: running_mean([line.accuracy for line in run.validations()], SMOOTHED)
         for seed, run in runs.items()
     }
 
@@ -115,7 +111,7 @@ def _in_epoch(x: float) -> str:
 
 
 def _rows(run: Run) -> list[dict[str, object]]:
-    lines = _validations(run)
+    lines = run.validations()
     smooth = running_mean([line.accuracy for line in lines], SMOOTHED)
     return [
         {

@@ -127,10 +127,10 @@ def _gains(points: Sequence[Point]) -> dict[float, dict[int, float]]:
 
 def _decline(runs: Iterable[Run]) -> str:
     found = [
-        ([m.accuracy for m in run.metrics() if m.stage == "training"], run.config.epochs)
+        (decline_begins([line.accuracy for line in run.validations()]), run.config.epochs)
         for run in runs
     ]
     if not found:
         return "none"
-    middle = median(decline_begins(accuracies) for accuracies, _ in found)
-    return f"{middle:g} of {max(epochs for _, epochs in found)}"
+    begins, epochs = zip(*found, strict=True)
+    return f"{median(begins):g} of {max(epochs)}"

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.architectures.amounts import STANDARD
 from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import numbers
-from ibnn.lab.stats import Paired, median_curve, reaches
+from ibnn.lab.stats import median_curve, reaches
 
 COST, SECONDS = "step_cost", "step_seconds"
 
@@ -33,10 +33,6 @@ class Measure:
     def shown(self, score: float) -> float:
         """A score on the axis of a figure."""
         return 100 * score if self.scale == 100 else -score
-
-    def gain(self, found: Paired | None) -> str:
-        """A difference of scores with its interval; positive is better."""
-        return found.text(self.unit, self.scale, self.digits) if found else "not known yet"
 
 
 ACCURACY = Measure("validation accuracy, %", "points", 100.0, 2, 0.003)
@@ -61,7 +57,7 @@ class Record:
     @classmethod
     def of(cls, arm: str, run: Run) -> Record:
         """From a finished run and what was measured on it."""
-        lines = [m for m in run.metrics() if m.stage == "training"]
+        lines = run.validations()
         scores = (
             m.accuracy if m.bits_per_character is None else -m.bits_per_character for m in lines
         )

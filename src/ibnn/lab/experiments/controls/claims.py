@@ -1,12 +1,12 @@
 """What the records say about each question of the plan: every judgment is computed from them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean, median
+from statistics import fmean
 
 from ibnn.lab.experiments.controls import arms
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.record import Record, Records
-from ibnn.lab.experiments.readings import NOT_YET
+from ibnn.lab.experiments.readings import NOT_YET, medians
 from ibnn.lab.results import Answer, Claim
 from ibnn.lab.stats import Paired, median_curve, paired, reaches
 from ibnn.lab.stats.families import Judged, judge
@@ -218,8 +218,7 @@ def headline(records: Records) -> str:
     difference, claim = gain(records), needs_solve(records)
     if difference.difference is None:
         return NOT_YET
-    lams = [record.lam for record in records.of(IMPLICIT)]
-    found = ", ".join(f"{median(values):.3f}" for values in zip(*lams, strict=True)) or "none"
+    found = medians(record.lam for record in records.of(IMPLICIT)) or "none"
     return (
         f"Implicit minus standard: {difference.text()}, lam learnt to {found}. "
         f"Does the gain need the implicit solve? {claim.agrees.capitalize()}: {claim.measured}"

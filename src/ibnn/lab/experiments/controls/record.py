@@ -39,7 +39,7 @@ class Record:
             seed=run.config.seed,
             best=run.result.best_accuracy,
             last=run.result.accuracy,
-            curve=tuple(m.accuracy for m in run.metrics() if m.stage == "training"),
+            curve=tuple(line.accuracy for line in run.validations()),
             attacked=tuple(run.measured.get(WHITE_BOX, ())),
             lam=tuple(run.result.lam),
             parameters=run.result.parameters,

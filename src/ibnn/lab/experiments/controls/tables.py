@@ -7,6 +7,7 @@ from ibnn.lab.experiments.controls import arms
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.claims import family, kept, matched, saved
 from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.readings import medians
 from ibnn.lab.results import Table
 from ibnn.lab.stats import Paired, paired, percent, spread
 from ibnn.lab.stats.families import Judged
@@ -42,13 +43,12 @@ def speed_table(records: Records) -> Table:
     rows = []
     for arm in _ordered(records):
         _, _, reached = matched(records, arm) or (None, None, None)
-        lams = [record.lam for record in records.of(arm) if record.lam]
         rows.append(
             {
                 "Arm": arm,
                 "Standard best in epoch": "never" if reached is None else f"{reached:.1f}",
                 "Epochs saved": _short(saved(records, arm) if arm != STANDARD else None, 1, 1),
-                "lam": ", ".join(f"{median(values):.3f}" for values in zip(*lams, strict=True)),
+                "lam": medians(record.lam for record in records.of(arm) if record.lam),
                 "Parameters": f"{records.of(arm)[0].parameters:,}",
             }
         )

@@ -1,7 +1,6 @@
 """What the lambda sweep makes of its runs: claims, tables and rows."""
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 from ibnn.lab.experiments.experiment import Run
@@ -13,7 +12,7 @@ from ibnn.lab.experiments.lambda_sweep.cells import (
     Cell,
     SweepRuns,
 )
-from ibnn.lab.experiments.readings import NOT_YET, numbers, run_row
+from ibnn.lab.experiments.readings import NOT_YET, medians, numbers, run_row
 from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import UNKNOWN, both_means, claim, difference, percent, sentence
 
@@ -108,12 +107,10 @@ def _line(swept: SweepRuns, cell: Cell) -> tuple[str, ...]:
 def _ends(runs: Sequence[Run]) -> tuple[str, str, str]:
     if not runs:
         return "none", "none", "none"
-
-    def middle(values: Sequence[Sequence[float]]) -> str:
-        return ", ".join(f"{median(layer):.3g}" for layer in zip(*values, strict=True)) or "-"
-
-    return (
-        middle([run.result.lam for run in runs]),
-        middle([run.result.slope for run in runs]),
-        middle([run.measured.get("window_std", ()) for run in runs]),
+    ends = (
+        [run.result.lam for run in runs],
+        [run.result.slope for run in runs],
+        [run.measured.get("window_std", ()) for run in runs],
     )
+    lam, slope, width = (medians(values, ".3g") or "-" for values in ends)
+    return lam, slope, width

@@ -1,12 +1,12 @@
 """What each option does, by its numbers, and the figure: every judgment is computed."""
 
-from collections.abc import Sequence
 from statistics import median
 
 from matplotlib.figure import Figure
 
 from ibnn.lab.experiments.open_ends.arms import ARMS, FREE, IMPLICIT, OPTIONS, STANDARD
 from ibnn.lab.experiments.open_ends.record import Record, Records
+from ibnn.lab.experiments.readings import medians
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.intervals import draw_intervals
 from ibnn.lab.results import Claim, Table
@@ -109,18 +109,14 @@ def learnt_table(records: Records) -> Table:
         rows.append(
             {
                 "Arm": arm,
-                "lam": _medians([record.lam for record in group]),
-                "slope": _medians([record.slope for record in group]),
-                "extent, pixels": _medians([record.extent for record in group]),
+                "lam": medians((record.lam for record in group), ".3g"),
+                "slope": medians((record.slope for record in group), ".3g"),
+                "extent, pixels": medians((record.extent for record in group), ".3g"),
                 "Rows unsolved, at most": f"{100 * max(r.unsolved for r in group):.2g} %",
                 "Training, s": f"{median(record.seconds for record in group):.0f}",
             }
         )
     return Table.of("What was learnt, medians of each layer (lam per channel: its mean)", rows)
-
-
-def _medians(values: Sequence[tuple[float, ...]]) -> str:
-    return ", ".join(f"{median(layer):.3g}" for layer in zip(*values, strict=True))
 
 
 def draw(records: Records, note: str) -> Figure:

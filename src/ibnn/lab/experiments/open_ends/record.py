@@ -31,7 +31,7 @@ class Record:
     @classmethod
     def of(cls, arm: str, run: Run) -> Record:
         """From a finished run and what was measured on it."""
-        lines = [m for m in run.metrics() if m.stage == "training"]
+        lines = run.validations()
         solved = [1.0 if m.converged is None else m.converged for m in lines]
         return cls(
             arm=arm,

@@ -31,7 +31,7 @@ class Record:
     @classmethod
     def of(cls, arm: str, run: Run) -> Record:
         """From a finished run and what was measured on it."""
-        curve = [m.accuracy for m in run.metrics() if m.stage == "training"]
+        curve = [line.accuracy for line in run.validations()]
         return cls(
             arm=arm,
             wrong=run.config.label_noise,
