@@ -6,7 +6,7 @@ from typing import Any
 
 import ibnn
 from ibnn.lab.bench import engines
-from ibnn.lab.bench.memory import Call, Peak, Task, peaks
+from ibnn.lab.bench.memory import Call, MemoryTask, Peak, peaks
 from ibnn.lab.bench.problems import (
     MAPS,
     SHAPES,
@@ -94,8 +94,8 @@ def _memory(cases: list[tuple[Shape, float, float]], engine: str) -> list[dict[s
     ]
 
 
-def _task(function: str, shape: Shape, lam: float, std: float) -> Task:
-    return Task(f"{__name__}:{function}", {"shape": asdict(shape), "lam": lam, "std": std})
+def _task(function: str, shape: Shape, lam: float, std: float) -> MemoryTask:
+    return MemoryTask(f"{__name__}:{function}", {"shape": asdict(shape), "lam": lam, "std": std})
 
 
 def memory_columns(standard: Peak, implicit: Peak, bias: Peak, unit: int) -> dict[str, Any]:

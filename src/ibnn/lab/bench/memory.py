@@ -34,7 +34,7 @@ _MALLOC = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
 
 
 @dataclass(frozen=True)
-class Task:
+class MemoryTask:
     """`function` ("module:name") called with `arguments` gives a small warm-up and the call."""
 
     function: str
@@ -57,7 +57,7 @@ class Peak:
         return "torch's tensors only" if self.process is None else "resident high-water mark"
 
 
-def peaks(tasks: Sequence[Task], engine: str) -> list[Peak]:
+def peaks(tasks: Sequence[MemoryTask], engine: str) -> list[Peak]:
     """The peak of each task, with this engine behind the uniform coupling."""
     if not tasks:
         return []

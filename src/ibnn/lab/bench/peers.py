@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab.bench import engines, solvers
-from ibnn.lab.bench.memory import Call, Task, peaks
+from ibnn.lab.bench.memory import Call, MemoryTask, peaks
 from ibnn.lab.bench.problems import (
     References,
     Shape,
@@ -43,7 +43,9 @@ def measure(settings: BenchSettings) -> list[dict[str, Any]]:
     engine = settings.engines[0]
     lams = choose(LAMS, settings.quick, 1)
     cases = [(sums, name) for sums in SHAPES for name in solvers.candidates(sums)]
-    tasks = [Task(f"{__name__}:memory_task", {"sums": sums, "name": name}) for sums, name in cases]
+    tasks = [
+        MemoryTask(f"{__name__}:memory_task", {"sums": sums, "name": name}) for sums, name in cases
+    ]
     memory = {case: peak.bytes for case, peak in zip(cases, peaks(tasks, engine), strict=True)}
     rows = []
     with engines.using(engine):

@@ -11,21 +11,9 @@ from rich.console import Console
 
 from ibnn.lab.bench import plots, solvers, tables, verdict
 from ibnn.lab.bench.machine import describe, machine
-from ibnn.lab.bench.settings import BenchSettings
+from ibnn.lab.bench.settings import SECTIONS, BenchSettings
 from ibnn.lab.bench.tables import TITLES
 from ibnn.lab.progress import duration
-
-# Processor time of each section of a quick run on one core (2.6 GHz EPYC, 2026).
-QUICK_SECONDS = {
-    "layers": 17.0,
-    "peers": 9.0,
-    "training": 8.0,
-    "growth": 6.0,
-    "startup": 10.0,
-    "cliffs": 60.0,
-    "busy": 20.0,
-    "accuracy": 4.0,
-}
 
 Results = dict[str, list[dict[str, Any]]]
 
@@ -70,7 +58,8 @@ def _beforehand(settings: BenchSettings) -> str:
     if not settings.quick:
         how = "many minutes" if number > 1 else "minutes"
     else:
-        how = f"about {duration(sum(map(_weight, settings.sections)))} on an idle machine"
+        seconds = sum(SECTIONS[name] for name in settings.sections)
+        how = f"about {duration(seconds)} on an idle machine"
     return f"{number} section{'s' if number > 1 else ''} to measure: {how}"
 
 
@@ -78,12 +67,8 @@ def _left(settings: BenchSettings, done: int, seconds: float) -> str:
     """How long the sections that are left will take, judged by those before."""
     if not done:
         return ""
-    before, after = settings.sections[:done], settings.sections[done:]
-    return f" ({duration(seconds * sum(map(_weight, after)) / sum(map(_weight, before)))} left)"
-
-
-def _weight(section: str) -> float:
-    return QUICK_SECONDS.get(section, 10.0)
+    expected = [SECTIONS[name] for name in settings.sections]
+    return f" ({duration(seconds * sum(expected[done:]) / sum(expected[:done]))} left)"
 
 
 def _console() -> Console:

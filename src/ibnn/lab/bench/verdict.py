@@ -14,7 +14,7 @@ Measured = tuple[float, str] | None
 
 
 @dataclass(frozen=True)
-class Target:
+class Goal:
     """A number that must not exceed `required`, and better not `aim`."""
 
     name: str
@@ -38,19 +38,19 @@ def judge(value: float | None, required: float, aim: float | None) -> str:
 
 
 def verdicts(results: Results) -> list[dict[str, Any]]:
-    """One row for each target."""
+    """One row for each goal."""
     rows = []
-    for target in TARGETS:
-        value, where = target.measured(results) or (None, "")
+    for goal in GOALS:
+        value, where = goal.measured(results) or (None, "")
         rows.append(
             {
-                "name": target.name,
-                "required": target.required,
-                "aim": target.aim,
-                "unit": target.unit,
+                "name": goal.name,
+                "required": goal.required,
+                "aim": goal.aim,
+                "unit": goal.unit,
                 "measured": value if value is None or math.isfinite(value) else None,
                 "where": where,
-                "state": judge(value, target.required, target.aim),
+                "state": judge(value, goal.required, goal.aim),
             }
         )
     return rows
@@ -107,18 +107,18 @@ _STEP = _worst("training", "ratio", "network", "lam", engine="native")
 _SLOWED = _worst("busy", "slowed", "case")
 _GRID = _worst("accuracy", "error", "engine", "lam", "slope", "std")
 
-TARGETS = (
-    Target("layer forward+backward / Conv2d+ReLU, native", 3.0, 1.5, "x", _both_ways("native")),
-    Target("layer forward+backward / Conv2d+ReLU, portable", 8.0, 4.0, "x", _both_ways("portable")),
-    Target("lam = -1, std 0.3 (hard), native", 6.0, 3.0, "x", _both_ways("native", hard=True)),
-    Target("training step / standard network's, native", 2.0, 1.3, "x", _STEP),
-    Target("exponent of time in D, native", 1.1, 1.0, "", _exponent("native")),
-    Target("exponent of time in D, portable", 1.1, 1.0, "", _exponent("portable")),
-    Target("extra memory, native", 6.0, 3.0, "x y", _layer("memory", engine="native")),
-    Target("extra memory, portable", 6.0, 3.0, "x y", _layer("memory", engine="portable")),
-    Target("first call, empty cache", 40.0, None, "s", _start("cold")),
-    Target("first call, cached", 1.0, None, "s", _start("cached")),
-    Target("slowed by another process on each core", 3.0, 2.0, "x", _SLOWED),
-    Target("error of z in the layers (float32)", 1e-5, None, "", _layer("error")),
-    Target("error of z on the accuracy grid (float32)", 1e-5, None, "", _GRID),
+GOALS = (
+    Goal("layer forward+backward / Conv2d+ReLU, native", 3.0, 1.5, "x", _both_ways("native")),
+    Goal("layer forward+backward / Conv2d+ReLU, portable", 8.0, 4.0, "x", _both_ways("portable")),
+    Goal("lam = -1, std 0.3 (hard), native", 6.0, 3.0, "x", _both_ways("native", hard=True)),
+    Goal("training step / standard network's, native", 2.0, 1.3, "x", _STEP),
+    Goal("exponent of time in D, native", 1.1, 1.0, "", _exponent("native")),
+    Goal("exponent of time in D, portable", 1.1, 1.0, "", _exponent("portable")),
+    Goal("extra memory, native", 6.0, 3.0, "x y", _layer("memory", engine="native")),
+    Goal("extra memory, portable", 6.0, 3.0, "x y", _layer("memory", engine="portable")),
+    Goal("first call, empty cache", 40.0, None, "s", _start("cold")),
+    Goal("first call, cached", 1.0, None, "s", _start("cached")),
+    Goal("slowed by another process on each core", 3.0, 2.0, "x", _SLOWED),
+    Goal("error of z in the layers (float32)", 1e-5, None, "", _layer("error")),
+    Goal("error of z on the accuracy grid (float32)", 1e-5, None, "", _GRID),
 )

@@ -45,7 +45,7 @@ class Pace:
 
 
 @dataclass(frozen=True)
-class Size:
+class Amount:
     """What the clock needs to know of a dataset."""
 
     n_train: int
@@ -137,7 +137,7 @@ def _seconds(action: Callable[[], object], steps: int, device: torch.device) -> 
 
 
 def _measure(
-    configs: Sequence[RunConfig], sizes: Mapping[str, Size], options: EngineOptions, coarse: bool
+    configs: Sequence[RunConfig], sizes: Mapping[str, Amount], options: EngineOptions, coarse: bool
 ) -> list[Pace]:
     about = {
         "sizes": {name: asdict(size) for name, size in sizes.items()},
@@ -184,12 +184,12 @@ def _standard(config: RunConfig) -> RunConfig:
     return config.replace(neuron="standard", lam=0.0, learn_lam=True, slope=10.0, coupling="space")
 
 
-def _size(name: str, options: EngineOptions) -> Size:
+def _size(name: str, options: EngineOptions) -> Amount:
     loaded = data.load(name, options.data_root)
-    return Size(len(loaded.x_train), len(loaded.x_test), loaded.image_shape, loaded.classes)
+    return Amount(len(loaded.x_train), len(loaded.x_test), loaded.image_shape, loaded.classes)
 
 
-def _images(config: RunConfig, size: Size) -> tuple[float, float]:
+def _images(config: RunConfig, size: Amount) -> tuple[float, float]:
     text = network_kind(config.network).text
     pieces = size.image_shape[0] / config.context if text else 1.0
     n_train = min(config.n_train or math.inf, pieces * size.n_train)

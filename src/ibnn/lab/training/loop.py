@@ -30,7 +30,7 @@ from ibnn.lab.training.metrics import Metrics
 from ibnn.lab.training.network import build_network
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.optimizer import load_momentum, make_optimizer, momentum_of
-from ibnn.lab.training.record import Record
+from ibnn.lab.training.recorder import Recorder
 from ibnn.lab.training.result import Result
 from ibnn.lab.training.seeds import generator
 from ibnn.lab.training.split import fingerprint, load_dataset, prepare, with_checksum
@@ -79,7 +79,7 @@ def train(
         with folder.lock():
             if folder.status() == "finished":
                 return group.share((folder.result(), None))[0]
-            with Record(
+            with Recorder(
                 config,
                 folder,
                 split,
@@ -96,7 +96,7 @@ def _train(
     split: data.Dataset,
     device: torch.device,
     group: Group,
-    record: Record | None,
+    record: Recorder | None,
 ) -> Result:
     """Train to the end; `record` is that of the process that leads, None in the others."""
     result, latest = group.share((None, record.latest if record else None))

@@ -11,7 +11,7 @@ from ibnn.lab.runner.ensemble.loop import train_ensemble
 from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunFolder, examples, make_listeners
 from ibnn.lab.training.listeners import CallOnEpoch
-from ibnn.lab.training.record import Record
+from ibnn.lab.training.recorder import Recorder
 from ibnn.lab.training.split import fingerprint
 
 # A checkpoint is a file for every member.
@@ -60,10 +60,10 @@ def _begin(
     options: EngineOptions,
     emit: Emit,
     held: ExitStack,
-) -> list[Record]:
+) -> list[Recorder]:
     """Take the folder of every run and find out how far it is; those that cannot are failed."""
     checksum = fingerprint(split)
-    records: list[Record] = []
+    records: list[Recorder] = []
     for config in configs:
 
         def on_epoch(metrics: Metrics, config: RunConfig = config) -> None:
@@ -72,7 +72,7 @@ def _begin(
         folder = RunFolder(options.root, config.identity())
         try:
             held.enter_context(folder.lock())
-            record = Record(
+            record = Recorder(
                 config,
                 folder,
                 split,

@@ -10,12 +10,12 @@ from ibnn.lab import data
 from ibnn.lab.runner.ensemble.networks import Ensemble, losses
 from ibnn.lab.training import DivergedError, build_network
 from ibnn.lab.training.epochs import epochs, neuron_of
-from ibnn.lab.training.record import Record
+from ibnn.lab.training.recorder import Recorder
 from ibnn.lab.training.seeds import generator
 from ibnn.lab.training.validation import BATCH
 
 
-def train_ensemble(members: list[Record]) -> Iterator[tuple[Record, Exception | None]]:
+def train_ensemble(members: list[Recorder]) -> Iterator[tuple[Recorder, Exception | None]]:
     """Train runs that stand at the same epoch; yields each as it ends, with what went wrong."""
     config, split, first = members[0].config, members[0].split, members[0].first
     weights, momentum = zip(*map(_state, members), strict=True)
@@ -90,7 +90,7 @@ def train_ensemble(members: list[Record]) -> Iterator[tuple[Record, Exception | 
         yield member, None
 
 
-def _state(member: Record) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+def _state(member: Recorder) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
     """Weights and momentum to go on with; the warm-up's momentum ends with it."""
     if member.latest is None:
         split = member.split
@@ -100,7 +100,7 @@ def _state(member: Record) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
     return member.latest.weights, {} if fresh else member.latest.momentum
 
 
-def _ensemble(members: Sequence[Record], index: int, weights, momentum) -> Ensemble:
+def _ensemble(members: Sequence[Recorder], index: int, weights, momentum) -> Ensemble:
     """The networks of epoch `index`; in the warm-up lam is 0, a standard network."""
     acts = [neuron_of(member.config, index) == "implicit" for member in members]
     lam = [member.config.lam if on else 0.0 for member, on in zip(members, acts, strict=True)]
@@ -108,7 +108,7 @@ def _ensemble(members: Sequence[Record], index: int, weights, momentum) -> Ensem
     return Ensemble(weights, momentum, numbers, [member.config.slope for member in members])
 
 
-def _batches(members: Sequence[Record], index: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(members: Sequence[Recorder], index: int) -> Iterator[tuple[Tensor, Tensor]]:
     """Batches (examples, networks, 2) and labels, each network in the order of its own seed."""
     config, split = members[0].config, members[0].split
     dtype = getattr(torch, config.dtype)

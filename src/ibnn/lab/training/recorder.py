@@ -23,7 +23,7 @@ from ibnn.lab.training.metrics import Metrics
 from ibnn.lab.training.result import Result, summarize
 
 
-class Record:
+class Recorder:
     """Holds the run's folder for the time of a `with` block (its lock must be held).
 
     Args:
@@ -64,7 +64,7 @@ class Record:
         self._checkpoint_seconds = checkpoint_seconds
         self._due = time.monotonic() + checkpoint_seconds
 
-    def __enter__(self) -> Record:
+    def __enter__(self) -> Recorder:
         with ExitStack() as opened:
             opened.callback(self._close)
             for listener in self._listeners:
