@@ -13,7 +13,7 @@ from ibnn.lab.theory_checks.expressivity import figures as expressivity_figures
 from ibnn.lab.theory_checks.expressivity.approximation import Approximation
 from ibnn.lab.theory_checks.expressivity.regions import Slice
 from ibnn.lab.theory_checks.jacobians import claims as jacobians
-from ibnn.lab.theory_checks.jacobians.product_bound import Factor
+from ibnn.lab.theory_checks.jacobians.norms import Factor
 from ibnn.lab.theory_checks.jacobians.ratios import ALONE, NETWORK, OWN_MASKS, SAME_MASK, Ratios
 from ibnn.lab.theory_checks.layers import capture
 from ibnn.lab.theory_checks.memorization import claims as memorization

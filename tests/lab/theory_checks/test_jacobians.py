@@ -13,8 +13,13 @@ from ibnn import theory
 from ibnn.lab.models import UCN, Perceptron
 from ibnn.lab.models.chain import NotAChainError
 from ibnn.lab.theory_checks import DoesNotApply
-from ibnn.lab.theory_checks.jacobians.norms import forward_product, frobenius_norms, spectral_norms
-from ibnn.lab.theory_checks.jacobians.product_bound import factors, product
+from ibnn.lab.theory_checks.jacobians.norms import (
+    factors,
+    forward_product,
+    frobenius_norms,
+    product,
+    spectral_norms,
+)
 from ibnn.lab.theory_checks.jacobians.ratios import (
     ALONE,
     OWN_MASKS,

@@ -59,7 +59,7 @@ def _expected() -> tuple[type[Exception], ...]:
     from ibnn.lab.data import DataError
     from ibnn.lab.experiments.experiment import ExperimentError
     from ibnn.lab.plugins import PluginError
-    from ibnn.lab.report.stored import ReportError
+    from ibnn.lab.report.page import ReportError
     from ibnn.lab.runner import EngineError
     from ibnn.lab.theory_checks.run import TheoryCheckError
     from ibnn.lab.training import RunError

@@ -10,7 +10,7 @@ from ibnn.lab import files
 from ibnn.lab.experiments.registry import names
 from ibnn.lab.files import StrPath
 from ibnn.lab.report.output import embedded, template
-from ibnn.lab.report.stored import FINDINGS, ReportError, read_findings
+from ibnn.lab.report.page import FINDINGS, ReportError, read_findings
 from ibnn.lab.report.write import ABOUT, PAGE
 from ibnn.lab.results import RULE
 

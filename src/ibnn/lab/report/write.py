@@ -11,8 +11,7 @@ from ibnn.lab.experiments.registry import get
 from ibnn.lab.files import StrPath
 from ibnn.lab.plotting.style import style
 from ibnn.lab.report.output import csv_text, image_bytes
-from ibnn.lab.report.page import Page, render
-from ibnn.lab.report.stored import FINDINGS, ReportError, is_plain, summary
+from ibnn.lab.report.page import FINDINGS, Page, ReportError, is_plain, render, summary
 from ibnn.lab.runner import collect
 
 ABOUT = "experiment.json"

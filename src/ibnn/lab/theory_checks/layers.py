@@ -1,4 +1,4 @@
-"""What goes into and comes out of every implicit layer of a network, on given inputs."""
+"""What goes into and comes out of the implicit layers of a network, and what reaches its ReLUs."""
 
 import copy
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 import ibnn
 from ibnn.coupling import Coupling
@@ -125,3 +126,39 @@ def representative_lam(states: Sequence[LayerState]) -> float:
 def double(network: nn.Module) -> nn.Module:
     """A copy in float64, on the processor."""
     return copy.deepcopy(network).cpu().double().eval()
+
+
+_RELU = {torch.relu, torch.relu_, torch.nn.functional.relu, Tensor.relu, Tensor.relu_}
+
+
+class ReluInputs(TorchFunctionMode):
+    """Writes down the inputs of every ReLU that is called inside the block."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._seen: list[Tensor] = []
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
+    ) -> Any:
+        if func in _RELU:
+            self._seen.append(args[0].detach().clone())
+        return func(*args, **(kwargs or {}))
+
+    def values(self, examples: int) -> Tensor | None:
+        """(examples, units) of all ReLUs together; None if there was none."""
+        if not self._seen:
+            return None
+        return torch.cat([values.reshape(examples, -1) for values in self._seen], 1)
+
+
+@torch.no_grad()
+def calls_relu(network: nn.Module, x: Tensor) -> bool:
+    """Whether the network calls a ReLU on its way from x.
+
+    >>> calls_relu(nn.Sequential(nn.Linear(2, 2), nn.ReLU()), torch.zeros(1, 2))
+    True
+    """
+    with ReluInputs() as seen:
+        network(x)
+    return seen.values(len(x)) is not None

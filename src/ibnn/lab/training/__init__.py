@@ -20,11 +20,10 @@ from ibnn.lab.training.listeners import (
     register_listener,
 )
 from ibnn.lab.training.loop import train
-from ibnn.lab.training.metrics import Metrics
 from ibnn.lab.training.network import build_network, parameter_count
 from ibnn.lab.training.network_file import OpenedNetwork, open_network
 from ibnn.lab.training.objective import loss_of, predict
-from ibnn.lab.training.result import Result
+from ibnn.lab.training.result import Metrics, Result
 from ibnn.lab.training.split import examples, load_dataset, prepare, with_checksum
 from ibnn.lab.training.validation import Validation, validate
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ibnn.lab import files
 from ibnn.lab.training.errors import CheckpointError
-from ibnn.lab.training.metrics import Metrics
+from ibnn.lab.training.result import Metrics
 from ibnn.lab.training.tensor_file import packed, unpack
 
 VERSION = 1

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ibnn.lab.training.config import RunConfig
-from ibnn.lab.training.metrics import Metrics
+from ibnn.lab.training.result import Metrics
 
 
 def triangle(epoch: int, epochs: int, low: float, high: float) -> float:

@@ -17,9 +17,8 @@ from ibnn.lab.training import checkpoint as checkpoints
 from ibnn.lab.training.checkpoint import Checkpoint
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError, ConfigError, RunLockedError
-from ibnn.lab.training.metrics import Metrics, read_lines, write_lines
 from ibnn.lab.training.network import build_network
-from ibnn.lab.training.result import Result
+from ibnn.lab.training.result import Metrics, Result, read_lines, write_lines
 
 try:
     import fcntl

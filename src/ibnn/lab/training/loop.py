@@ -26,12 +26,11 @@ from ibnn.lab.training.epochs import epochs, neuron_of
 from ibnn.lab.training.errors import DivergedError
 from ibnn.lab.training.folder import RunFolder, load_weights
 from ibnn.lab.training.listeners import CallOnEpoch, Listener
-from ibnn.lab.training.metrics import Metrics
 from ibnn.lab.training.network import build_network
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.optimizer import load_momentum, make_optimizer, momentum_of
 from ibnn.lab.training.recorder import Recorder
-from ibnn.lab.training.result import Result
+from ibnn.lab.training.result import Metrics, Result
 from ibnn.lab.training.seeds import generator
 from ibnn.lab.training.split import fingerprint, load_dataset, prepare, with_checksum
 from ibnn.lab.training.validation import validate

@@ -19,8 +19,7 @@ from ibnn.lab.training.epochs import Epoch
 from ibnn.lab.training.errors import CheckpointError
 from ibnn.lab.training.folder import RunFolder
 from ibnn.lab.training.listeners import Listener
-from ibnn.lab.training.metrics import Metrics
-from ibnn.lab.training.result import Result, summarize
+from ibnn.lab.training.result import Metrics, Result, summarize
 
 
 class Recorder:

@@ -5,8 +5,14 @@ from statistics import median
 from typing import Any, ClassVar
 
 from ibnn.lab.experiments.boundary import findings
-from ibnn.lab.experiments.boundary.energy import STD, UNITS, draw_energy
-from ibnn.lab.experiments.boundary.figures import draw_boundaries, draw_every_network, draw_seeds
+from ibnn.lab.experiments.boundary.figures import (
+    STD,
+    UNITS,
+    draw_boundaries,
+    draw_energy,
+    draw_every_network,
+    draw_seeds,
+)
 from ibnn.lab.experiments.experiment import Experiment, Preset, Run, Settings
 from ibnn.lab.experiments.plane import DATASETS, SLOPE, Condition
 from ibnn.lab.experiments.protocol import protocol

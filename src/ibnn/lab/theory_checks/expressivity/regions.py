@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ibnn.lab.stats.region import EDGE, curved_fraction
-from ibnn.lab.theory_checks.relu_inputs import ReluInputs
+from ibnn.lab.theory_checks.layers import ReluInputs
 
 BATCH = 512
 DRAWN = 240  # units whose lines of sign change are drawn: more make a page of ink

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import decide, paired, percent
-from ibnn.lab.theory_checks.jacobians.product_bound import Factor, product
+from ibnn.lab.theory_checks.jacobians.norms import Factor, product
 from ibnn.lab.theory_checks.jacobians.ratios import (
     ALONE,
     NETWORK,

@@ -10,8 +10,7 @@ from ibnn.lab.theory_checks.check import Context, Progress, Section
 from ibnn.lab.theory_checks.jacobians import claims
 from ibnn.lab.theory_checks.jacobians.claims import Norms, Spectrum
 from ibnn.lab.theory_checks.jacobians.figures import draw_norms, draw_ratios, draw_spectrum
-from ibnn.lab.theory_checks.jacobians.norms import frobenius_norms, spectral_norms
-from ibnn.lab.theory_checks.jacobians.product_bound import Factor, factors
+from ibnn.lab.theory_checks.jacobians.norms import Factor, factors, frobenius_norms, spectral_norms
 from ibnn.lab.theory_checks.jacobians.ratios import (
     Ratios,
     directions,
@@ -20,10 +19,9 @@ from ibnn.lab.theory_checks.jacobians.ratios import (
     layer_ratios,
     network_ratios,
 )
-from ibnn.lab.theory_checks.layers import LayerState, capture
+from ibnn.lab.theory_checks.layers import LayerState, calls_relu, capture
 from ibnn.lab.theory_checks.numerics.lanczos import extreme_eigenvalues
 from ibnn.lab.theory_checks.numerics.operator import DENSE_UNITS, BiasOperator
-from ibnn.lab.theory_checks.relu_inputs import calls_relu
 
 BATCH = 64
 WITHOUT_RELU = (

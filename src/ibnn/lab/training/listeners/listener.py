@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ibnn.lab.training.config import RunConfig
-    from ibnn.lab.training.metrics import Metrics
-    from ibnn.lab.training.result import Result
+    from ibnn.lab.training.result import Metrics, Result
 
 
 class Listener:

@@ -8,8 +8,7 @@ from typing import Any
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.listeners.listener import Listener
 from ibnn.lab.training.listeners.registry import ListenerError
-from ibnn.lab.training.metrics import Metrics
-from ibnn.lab.training.result import Result
+from ibnn.lab.training.result import Metrics, Result
 
 FOLDER = "tensorboard"
 SCALARS = {
