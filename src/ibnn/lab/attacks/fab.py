@@ -133,7 +133,8 @@ def to_hyperplane(norm: Norm, x: Tensor, normal: Tensor, gap: Tensor) -> Tensor:
     sign = torch.where(gap < 0, -1.0, 1.0).to(x.dtype)
     normal, gap = (normal * per_row(sign, x)).flatten(1), gap * sign
     # Unit length, so that t is a length too.
-    scale = distance("l2", normal).clamp_min(torch.finfo(x.dtype).tiny)
+    least = torch.finfo(x.dtype).tiny
+    scale = distance("l2", normal).clamp_min(least)
     normal, gap = steepest("l2", normal), gap / scale
     direction = normal.sign() if norm == "linf" else normal
     low, high = -x.flatten(1), 1 - x.flatten(1)
@@ -148,10 +149,6 @@ def to_hyperplane(norm: Norm, x: Tensor, normal: Tensor, gap: Tensor) -> Tensor:
         going = (missing > small * gap) & (speed > 0)
         if not going.any():
             break
-        t = torch.where(going, t + missing / speed.clamp_min(_least(x)), t)
+        t = torch.where(going, t + missing / speed.clamp_min(least), t)
         move = (t[:, None] * direction).clamp(low, high)
     return move.reshape(x.shape)
-
-
-def _least(x: Tensor) -> float:
-    return torch.finfo(x.dtype).tiny

@@ -3,13 +3,13 @@
 from typing import Any
 
 import torch
-from torch import Tensor, nn
 
 from ibnn.lab.bench import engines
 from ibnn.lab.bench.networks import training_step
-from ibnn.lab.bench.problems import MAPS, choose
+from ibnn.lab.bench.problems import choose
 from ibnn.lab.bench.settings import BenchSettings
 from ibnn.lab.bench.timing import interleave, ratio
+from ibnn.lab.experiments.transfer.conversions import preactivation_std
 from ibnn.lab.models import UCN
 
 BATCH = 128
@@ -35,7 +35,7 @@ def time_steps(
     generator = torch.Generator().manual_seed(0)
     images = torch.rand((BATCH, *image), generator=generator)
     labels = torch.randint(10, (BATCH,), generator=generator)
-    spread = _spread(standard, images)
+    spread = max(preactivation_std(standard, images))
     # gradients clipped, as in the experiments
     candidates = {"standard": training_step(standard, images, labels, clip=1.0)}
     for engine in settings.engines:
@@ -63,20 +63,3 @@ def _network(image: tuple[int, int, int], layers: int, channels: int, neuron: st
     generator = torch.Generator().manual_seed(0)
     sizes = (image, 10, layers, channels)
     return UCN(*sizes, neuron, initialisation="torch", generator=generator, **options)
-
-
-def _spread(network: UCN, images: Tensor) -> float:
-    """The largest standard deviation of the pre-activations of a layer, within its maps."""
-    found: list[float] = []
-    hooks = [
-        module.register_forward_hook(
-            lambda module, inputs, y: found.append(float(y.var(MAPS).mean().sqrt()))
-        )
-        for module in network.modules()
-        if isinstance(module, nn.Conv2d)
-    ]
-    with torch.no_grad():
-        network(images)
-    for hook in hooks:
-        hook.remove()
-    return max(found)

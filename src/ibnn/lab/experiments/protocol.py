@@ -86,15 +86,12 @@ def _network(runs: Sequence[Run]) -> str:
     configs = [run.config for run in runs]
     titles = _each(configs, lambda c: network_kind(c.network).title(c))
     kinds = _each(configs, lambda c: network_kind(c.network).about)
-    made = [f"{_by(part.kernel_size)} kernels" for part in _convolutions(runs[0])]
+    modules = runs[0].network().modules()
+    made = [f"{_by(part.kernel_size)} kernels" for part in modules if isinstance(part, nn.Conv2d)]
     latest = runs[0].folder.latest()
     if latest is not None:
         made.append(f"inputs of {_by(latest.image_shape)}")
     return "; ".join((f"{', '.join(titles)} ({'; '.join(kinds)})", *dict.fromkeys(made)))
-
-
-def _convolutions(run: Run) -> list[nn.Conv2d]:
-    return [module for module in run.network().modules() if isinstance(module, nn.Conv2d)]
 
 
 def _by(sides: Iterable[int]) -> str:

@@ -53,7 +53,8 @@ def chain(network: nn.Module) -> list[Link]:
             continue
         given = [n for n in node.all_input_nodes if n not in sizes]
         if given != [last]:
-            raise NotAChainError(f"it branches: {_name(node)} is given {_listed(given)}")
+            listed = " and ".join(map(_name, given)) or "nothing that was computed before"
+            raise NotAChainError(f"it branches: {_name(node)} is given {listed}")
         if node.op == "output":
             break
         links.append(Link(_name(node), _module(node, network)))
@@ -111,7 +112,3 @@ def _padding(pad: Any, mode: str = "constant", value: float | None = None) -> nn
 
 def _name(node: fx.Node) -> str:
     return node.target if isinstance(node.target, str) else node.target.__name__
-
-
-def _listed(nodes: list[fx.Node]) -> str:
-    return " and ".join(_name(node) for node in nodes) or "nothing that was computed before"

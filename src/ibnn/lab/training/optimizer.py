@@ -38,7 +38,9 @@ def momentum_of(network: nn.Module, optimizer: torch.optim.Optimizer) -> dict[st
     found: dict[str, Tensor] = {}
     for name, parameter in network.named_parameters():
         kept = optimizer.state.get(parameter, {})
-        found |= {_key(name, part): kept[part] for part in _KEPT if kept.get(part) is not None}
+        for part in _KEPT:
+            if kept.get(part) is not None:
+                found[name if part == "momentum_buffer" else f"{name}/{part}"] = kept[part]
     return found
 
 
@@ -57,7 +59,3 @@ def load_momentum(
         # the count of steps stays where AdamW has it: on the processor, in float32
         own = buffer.clone() if part == "step" else buffer.to(parameter, copy=True)
         optimizer.state[parameter][part or "momentum_buffer"] = own
-
-
-def _key(name: str, part: str) -> str:
-    return name if part == "momentum_buffer" else f"{name}/{part}"

@@ -38,6 +38,11 @@ class Metrics:
     images_per_second: float  # while training
     bits_per_character: float | None = None  # on the validation split, of text
 
+    @property
+    def score(self) -> float:
+        """What is compared: larger is better, of accuracy or, of text, of bits per character."""
+        return self.accuracy if self.bits_per_character is None else -self.bits_per_character
+
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Metrics:
         """From one parsed line; fields a later version added are left out."""
@@ -120,7 +125,7 @@ def summarize(
 ) -> Result:
     """The result of a run from everything it measured."""
     trained = [line for line in metrics if line.stage == "training"]
-    best, last = max(trained, key=_goodness), trained[-1]
+    best, last = max(trained, key=lambda line: line.score), trained[-1]
     return Result(
         identity=config.identity(),
         title=config.title(),
@@ -145,7 +150,3 @@ def summarize(
             "compiled_engine": loader.available() if config.neuron == "implicit" else None,
         },
     )
-
-
-def _goodness(line: Metrics) -> float:
-    return line.accuracy if line.bits_per_character is None else -line.bits_per_character

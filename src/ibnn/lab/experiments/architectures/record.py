@@ -57,15 +57,11 @@ class Record:
     @classmethod
     def of(cls, arm: str, run: Run) -> Record:
         """From a finished run and what was measured on it."""
-        lines = run.validations()
-        scores = (
-            m.accuracy if m.bits_per_character is None else -m.bits_per_character for m in lines
-        )
         return cls(
             network=run.config.network,
             arm=arm,
             seed=run.config.seed,
-            curve=tuple(scores),
+            curve=tuple(line.score for line in run.validations()),
             lam=tuple(run.result.lam),
             parameters=run.result.parameters,
             cost=run.measured[COST],
