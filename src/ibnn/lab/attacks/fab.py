@@ -16,6 +16,8 @@ ALPHA = 0.1  # the most weight the original image gets in a step
 ETA = 1.05  # how far beyond the hyperplane
 BETA = 0.9  # fraction of the perturbation kept after the boundary was crossed
 HALVINGS = 10  # of the last segment, from the image to the best point found
+# of Newton: one per group of coordinates that meet the box together; a handful in practice
+NEWTON_STEPS = 50
 
 
 @dataclass(frozen=True)
@@ -115,9 +117,6 @@ def bisect(
     return best
 
 
-_STEPS = 50  # one per group of coordinates that meet the box together; a handful in practice
-
-
 def to_hyperplane(norm: Norm, x: Tensor, normal: Tensor, gap: Tensor) -> Tensor:
     """The smallest d with `<normal, d> = gap` and `x + d` in [0, 1], per row.
 
@@ -141,7 +140,7 @@ def to_hyperplane(norm: Norm, x: Tensor, normal: Tensor, gap: Tensor) -> Tensor:
     t = torch.zeros_like(gap)
     move = torch.zeros_like(normal)
     small = 4 * torch.finfo(x.dtype).eps
-    for _ in range(_STEPS):
+    for _ in range(NEWTON_STEPS):
         missing = gap - (normal * move).sum(1)
         # Coordinates that still move as t grows.
         free = torch.where(normal > 0, move < high, move > low)

@@ -12,7 +12,8 @@ from ibnn import sigma as sigmas
 from ibnn.lab.bench import engines
 from ibnn.lab.theory_checks.numerics.operator import BiasOperator
 
-STEPS = 20  # of Newton, quadratic from where the library ends
+MAPS = (-2, -1)
+NEWTON_STEPS = 20  # of Newton, quadratic from where the library ends
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ def solve_exactly(y: Tensor, lam: float, slope: float = 10.0, sigma: str = "tanh
     z = ibnn.implicit_bias(y, lam, slope, sigma=sigma, on_failure="ignore")
     smallest = torch.inf
     best, factor = z, torch.empty(0)
-    for _ in range(STEPS):
+    for _ in range(NEWTON_STEPS):
         residual = z - y + lam * function.value(slope * (z[None, :] - z[:, None])).mean(1)
         size = float(residual.abs().max())
         if not size < smallest / 2:  # the digits end
@@ -60,9 +61,6 @@ def solve_exactly(y: Tensor, lam: float, slope: float = 10.0, sigma: str = "tanh
     if smallest > 1e-12 * float(y.abs().max().clamp(min=1)):
         raise RuntimeError(f"the reference has a residual of {smallest:.1e} at lam {lam:g}")
     return Reference(y, best, factor)
-
-
-MAPS = (-2, -1)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,12 @@ from ibnn.lab import files
 from ibnn.lab.bench.machine import describe
 from ibnn.lab.report.output import csv_text
 
+Rows = Sequence[dict[str, Any]]
+_COLORS = {"aim met": "green", "met": "green", "not met": "red"}
+_UNKNOWN = "not measured"
+# characters around a cell, and the longest cell that is not folded
+_BORDER, _LONGEST = 3, 42
+
 _QUALITY = ("error", "gradient_error", "steps", "converged")
 
 TITLES = {
@@ -59,13 +65,6 @@ def text(value: Any) -> str:
     if value and (abs(value) < 1e-3 or abs(value) >= 1e5):
         return f"{value:.1e}"
     return f"{value:.3g}" if abs(value) < 100 else f"{value:.0f}"
-
-
-Rows = Sequence[dict[str, Any]]
-_COLORS = {"aim met": "green", "met": "green", "not met": "red"}
-_UNKNOWN = "not measured"
-# characters around a cell, and the longest cell that is not folded
-_BORDER, _LONGEST = 3, 42
 
 
 def show(console: Console, section: str, rows: Rows) -> None:

@@ -21,6 +21,15 @@ from ibnn.lab.stats.region import unpack
 
 Groups = Mapping[Condition, Sequence[Run]]
 
+# the descent: its units, the lam and slope they are solved with, and how it is drawn
+UNITS = 100
+STD = 0.5  # of their pre-activations
+LAMBDAS = (-1.0, -0.2, 0.05)
+SLOPE = 10.0
+STEPS = 24
+SOLVERS = {"newton": ("Newton", "-", "o"), "gradient": ("gradient descent", "--", "s")}
+FLOOR = 1e-13  # below it energies differ by rounding only
+
 
 def draw_boundaries(dataset: str, standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     """Both panels: boundaries over the points, validation accuracies in the legend."""
@@ -82,15 +91,6 @@ def draw_seeds(standard: Sequence[Run], left: Groups, right: Groups) -> Figure:
     dots = [(name, [run.result.accuracy for run in runs], color) for name, runs, color in groups]
     title = "Validation accuracy of every network"
     return draw_dots(dots, title, "validation accuracy after the last epoch, %")
-
-
-UNITS = 100
-STD = 0.5  # of their pre-activations
-LAMBDAS = (-1.0, -0.2, 0.05)
-SLOPE = 10.0
-STEPS = 24
-SOLVERS = {"newton": ("Newton", "-", "o"), "gradient": ("gradient descent", "--", "s")}
-FLOOR = 1e-13  # below it energies differ by rounding only
 
 
 def draw_energy() -> Figure:

@@ -24,6 +24,10 @@ RECALIBRATION_IMAGES = 1000
 ATTACKED_IMAGES = 500
 ATTACK_STEPS = 10
 BATCH = 250
+# of the small classifiers whose margins are looked at
+MARGIN_UNITS = 16
+MARGIN_IMAGES = 500
+MARGIN_STEPS = 600
 
 
 def conversions(network: nn.Module, examples: data.Dataset, eps: float) -> dict[str, Any]:
@@ -101,11 +105,6 @@ def _first(x: Tensor, y: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return next(data.batches(x[:count], y[:count], count))
 
 
-UNITS = 16
-IMAGES = 500
-STEPS = 600
-
-
 def margin_curve(examples: Dataset, lambdas: Sequence[float], seed: int) -> dict[str, Any] | None:
     """The margin of a small classifier of classes 0 and 1 after conversion, for every lam.
 
@@ -113,12 +112,12 @@ def margin_curve(examples: Dataset, lambdas: Sequence[float], seed: int) -> dict
     classifier does not separate.
     """
     task = one_against_one(examples, 0, 1)
-    task = replace(task, x=task.x[:IMAGES], y=task.y[:IMAGES])
+    task = replace(task, x=task.x[:MARGIN_IMAGES], y=task.y[:MARGIN_IMAGES])
     if len(set(task.y.tolist())) < 2:
         return None
-    classifier = train(task, UNITS, seed, STEPS)
+    classifier = train(task, MARGIN_UNITS, seed, MARGIN_STEPS)
     standard = classifier.margin(task, 0.0)
     if standard <= 0:
         return None
     points = [margins(task, classifier, lam) for lam in lambdas]
-    return {"units": UNITS, "images": len(task.x), "standard": standard, "points": points}
+    return {"units": MARGIN_UNITS, "images": len(task.x), "standard": standard, "points": points}

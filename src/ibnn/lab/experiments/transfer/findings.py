@@ -7,7 +7,7 @@ from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.protocol import attack_line, protocol
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.transfer import conversions
-from ibnn.lab.experiments.transfer.conversions import LAMBDAS, OLD, STEPS
+from ibnn.lab.experiments.transfer.conversions import LAMBDAS, MARGIN_STEPS, OLD
 from ibnn.lab.experiments.transfer.readings import KEPT, Conversions, kept
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import claim, difference, sentence
@@ -153,6 +153,9 @@ def settings_lines(found: Conversions, runs: Sequence[Run]) -> list[tuple[str, s
             f"one of {penalties}, picked for the unconverted network on some of them",
         ),
         ("Attack", attack_line(conversions.attack_of(found.first["eps"]))),
-        ("Margin", f"trained for {STEPS} full batches of Adam; new head: a support vector machine"),
+        (
+            "Margin",
+            f"trained for {MARGIN_STEPS} full batches of Adam; new head: a support vector machine",
+        ),
         *protocol(runs),
     ]

@@ -19,6 +19,10 @@ from ibnn.lab.training.seeds import generator
 Function = Callable[[Tensor], Tensor]
 
 
+SIDE = 33  # points per side of the grid that is fitted
+SCALE = 1e-4  # of the close-up: sigma bends by (p * SCALE)^2 / 3
+
+
 def close_up(
     standard: HiddenLayer, lam: float, slope: float = 10.0, scale: float = 1e-3
 ) -> HiddenLayer:
@@ -100,10 +104,6 @@ def compose(
 def example(x: Tensor) -> Tensor:
     """A function on the square to approximate: a wave with a ridge."""
     return torch.sin(3 * x[:, 0]) * torch.cos(2 * x[:, 1]) + 0.5 * (x[:, 0] + x[:, 1]).abs()
-
-
-SIDE = 33  # points per side of the grid that is fitted
-SCALE = 1e-4  # of the close-up: sigma bends by (p * SCALE)^2 / 3
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import ibnn
 from ibnn import sigma as sigmas
 from ibnn.coupling.sums import MatrixSums, UniformSums
 
+DENSE_UNITS = 1024  # longest row of which a matrix is made: 8 MB of float64 each
+
 
 class CoupledRows:
     """The rows a coupling makes of tensors of one shape, and the coupling of a row by itself."""
@@ -44,9 +46,6 @@ class CoupledRows:
         given = torch.as_tensor(value, dtype=like.dtype, device=like.device).detach()
         given = given.reshape(()) if given.numel() == 1 else given
         return given.expand(self.shape).reshape(-1)
-
-
-DENSE_UNITS = 1024  # longest row of which a matrix is made: 8 MB of float64 each
 
 
 class BiasOperator:
