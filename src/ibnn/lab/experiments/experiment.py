@@ -1,17 +1,13 @@
 """What an experiment is: runs, what is measured on each, and what is made of them."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
+from ibnn.lab.results import Findings
 from ibnn.lab.runner.finished import Run
-
-if TYPE_CHECKING:
-    from ibnn.lab.results import Findings
-    from ibnn.lab.training import Result, RunConfig
+from ibnn.lab.training import Result, RunConfig
 
 __all__ = ["Experiment", "ExperimentError", "Preset", "Run", "Settings"]
 

@@ -1,16 +1,13 @@
 """What a check is given, and what it hands back: one section of the report."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from torch import Tensor, nn
+from torch import Tensor, nn
 
-    from ibnn.lab.data import Dataset
-    from ibnn.lab.results import Claim, Picture, Table
+from ibnn.lab.data import Dataset
+from ibnn.lab.results import Claim, Picture, Table
 
 # progress(done, total, what): called as often as a check likes; it never slows it down
 Progress = Callable[[int, int, str], None]

@@ -1,14 +1,10 @@
 """What a listener of a run is: three calls, each of which may be left out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ibnn.lab.training.config import RunConfig
-    from ibnn.lab.training.result import Metrics, Result
+from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.result import Metrics, Result
 
 
 class Listener:
