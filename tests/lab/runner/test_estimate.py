@@ -63,7 +63,7 @@ def test_the_measuring_process_speaks_for_itself(tmp_path):
 
 
 def test_what_cannot_be_measured_is_said(tmp_path, monkeypatch):
-    points = module.Size(1, 1, (2,), 2)
+    points = module.Amount(1, 1, (2,), 2)
     monkeypatch.setattr(module, "_size", lambda name, options: points)
     with pytest.raises(EngineError, match=r"could not be measured.*arrows has no images"):
         estimate([STANDARD.replace(dataset="arrows")], EngineOptions(root=tmp_path))
