@@ -249,6 +249,32 @@ def test_lite_is_differentiated_directly():
     torch.testing.assert_close(lite(y, lam, slope), explicit, rtol=1e-12, atol=1e-13)
 
 
+def test_lite_with_a_fixed_slope_is_one_node_with_gradients_of_any_order():
+    """It is then written as one function of autograd; y and z may be changed in place."""
+    y = torch.tensor([ROW, ROW[::-1]], dtype=torch.float64, requires_grad=True)
+    lam = torch.tensor(-0.3, dtype=torch.float64, requires_grad=True)
+
+    def lite(y, lam):
+        return ibnn.implicit_bias(y, lam, SLOPE, solver="lite")
+
+    assert gradcheck(lite, (y, lam))
+    assert gradgradcheck(lite, (y, lam))
+    learnt = torch.tensor(SLOPE, dtype=torch.float64, requires_grad=True)
+    g = torch.tensor([ROW, ROW], dtype=torch.float64)
+    units = y * 1
+    z = lite(units, lam)
+    units.zero_()
+    z.relu_()
+    found = torch.autograd.grad(z, (y, lam), g)
+    above = (lite(y, lam) > 0).detach()
+    assert 0 < above.sum() < above.numel()
+    expected = torch.autograd.grad(
+        ibnn.implicit_bias(y, lam, learnt, solver="lite"), (y, lam), g * above
+    )
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-13)
+
+
 # float32 against float64 brute force: the promise of the library, relative to the whole gradient
 # (a single component can be the small difference of large ones)
 FLOAT32, FLOAT32_STIFF, FLOAT64 = 1e-4, 1e-3, 1e-8

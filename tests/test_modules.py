@@ -321,3 +321,38 @@ def test_the_old_path_of_the_layers_still_works_and_says_where_they_are():
     with pytest.warns(DeprecationWarning, match=r"ibnn\.nn"):
         from ibnn.modules import Conv2d
     assert Conv2d is ibnn.Conv2d
+
+
+@pytest.mark.parametrize("std", [0.3, 3.0])
+def test_one_lam_for_all_rows_is_the_same_as_one_for_each_channel(std):
+    """Rows with one lam and slope take a shorter way through the library than rows with several."""
+    torch.manual_seed(0)
+    y = (std * torch.randn(4, 3, 5, 5, dtype=torch.float64)).requires_grad_()
+    g = torch.randn_like(y)
+    results = []
+    for lam, slope in ((-0.2, 8.0), ([-0.2] * 3, [8.0] * 3)):
+        layer = ibnn.ImplicitBias(lam, slope, coupling=ibnn.Uniform((-2, -1)), dtype=y.dtype)
+        z = layer(y)
+        of_y, of_lam = torch.autograd.grad(z, (y, layer.lam), g)
+        solve = layer.last_solve
+        assert solve is not None
+        results.append((z, of_y, of_lam.sum(), torch.tensor([solve.residual, solve.steps])))
+        assert solve.converged == solve.unique == 1
+    for one, other in zip(*results, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-13)
+
+
+def test_the_shorter_way_leaves_hard_rows_to_the_longer_one():
+    """A row that is not finite, a slope that is not positive, a strength above the threshold."""
+    layer = ibnn.ImplicitBias(-0.2, coupling=ibnn.Uniform(-1))
+    y = torch.randn(3, 6)
+    spoilt = y.clone()
+    spoilt[1, 2] = torch.nan
+    with pytest.warns(ibnn.ConvergenceWarning, match="1 of 3 rows are not finite"):
+        z = layer(spoilt)
+    assert z[1].isnan().all()
+    torch.testing.assert_close(z[::2], layer(y)[::2], rtol=0, atol=0)
+    with pytest.raises(ValueError, match="slope must be positive"):
+        ibnn.implicit_bias(y, -0.2, torch.tensor(-1.0))
+    above = ibnn.solve(y, 0.3, 10.0)
+    assert above.converged.all()

@@ -132,7 +132,7 @@ def test_the_grid_is_solved_to_the_promised_accuracy(units, sigma, dtype):
     allowed = 1e-5 if single else 1e-10
     z, residual, _ = native.find_roots(y, c, slope * allowed / 5, sigma)
     g = torch.randn(y.shape, dtype=dtype, generator=torch.Generator().manual_seed(0))
-    v, relative, dot = native.solve_jacobian(z, g, c, sigma, True)
+    v, relative, dot = native.solve_jacobian(z, g, c, sigma)
     assert residual.isfinite().all()
     assert relative.max() < 1e-3
     for i, (_, strength, p, std) in enumerate(cases):
@@ -331,7 +331,7 @@ for dtype in (torch.float32, torch.float64):
                 continue
             strength = torch.full((len(y),), c)
             z, _, _ = native.find_roots(y, strength, torch.full((len(y),), 1e-5), sigma)
-            native.solve_jacobian(y, g, strength, sigma, True)
+            native.solve_jacobian(y, g, strength, sigma)
             good = y.isfinite().all(1)
             assert z[~good].isnan().all()
             for order in range(4):
@@ -447,7 +447,7 @@ def test_runs_of_hardtanh_units_are_found_at_any_place(dtype):
     y, g = drawn.to(dtype), torch.randn(6, 300, generator=generator).to(dtype)
     c = torch.full((6,), -2.0)
     z, *_ = native.find_roots(y, c, torch.full((6,), 1e-9), "hardtanh")
-    v, *_ = native.solve_jacobian(drawn.to(dtype), g, c, "hardtanh", True)
+    v, *_ = native.solve_jacobian(drawn.to(dtype), g, c, "hardtanh")
     eps = torch.finfo(dtype).eps
     for row, at, start, rhs, found in zip(y, z, drawn.to(dtype), g, v, strict=True):
         residual = at.double().numpy() - 2 * dense_sum(at.double().numpy(), None, 0, "hardtanh")

@@ -65,7 +65,7 @@ def test_solutions_and_gradients_are_those_of_the_oracle(units, sigma, dtype):
         assert solved.all()
         scaled = z * slope
         g = torch.as_tensor(bank.exact(rng.standard_normal(y.shape))).to(dtype)
-        v, error, dot = native.solve_jacobian(scaled, g, torch.as_tensor(lam * slope), sigma, True)
+        v, error, dot = native.solve_jacobian(scaled, g, torch.as_tensor(lam * slope), sigma)
         assert (error <= GRADIENT[dtype]).all()
         for i, (kind, row, strength) in enumerate(asked):
             exact = oracle.solve_row(row, strength, slope, None, sigma)
@@ -116,7 +116,7 @@ def test_a_row_is_the_same_in_any_company(units):
 
     def both(order):
         z, residual, steps, _ = solve(y[order], lam[order], 10.0, "tanh", torch.float32)
-        v, left, dot = native.solve_jacobian(z * 10, g[order], lam[order] * 10, "tanh", True)
+        v, left, dot = native.solve_jacobian(z * 10, g[order], lam[order] * 10, "tanh")
         return z, residual, steps, v, left, dot
 
     together = both(torch.arange(len(y)))
@@ -143,14 +143,14 @@ def test_a_bad_row_leaves_its_neighbors_alone(dtype):
     assert torch.equal(z[good], clean[0][good])
     strength = torch.full((16,), -5.0)
     strength[5] = float("nan")
-    v, error, dot = native.solve_jacobian(clean[0], spoilt, strength, "tanh", True)
+    v, error, dot = native.solve_jacobian(clean[0], spoilt, strength, "tanh")
     bad = torch.tensor([3, 5, 7, 8])
     assert v[bad].isnan().all()
     assert error[bad].isinf().all()
     assert dot[bad].isnan().all()
     good = torch.tensor([i for i in range(16) if i not in bad])
     assert torch.equal(
-        v[good], native.solve_jacobian(clean[0], y, torch.full((16,), -5.0), "tanh", True)[0][good]
+        v[good], native.solve_jacobian(clean[0], y, torch.full((16,), -5.0), "tanh")[0][good]
     )
 
 
@@ -168,8 +168,8 @@ def test_channels_are_coupled_where_they_are(channels):
     assert torch.equal(z.reshape(count, channels), copied)
     assert all(map(torch.equal, found, expected))
     g = torch.randn(view.shape, generator=generator)  # in another layout
-    v, *found = native.solve_jacobian(z * 10, g, c, "tanh", True)
-    copied, *expected = native.solve_jacobian(copied * 10, g.flatten(0, 1), c, "tanh", True)
+    v, *found = native.solve_jacobian(z * 10, g, c, "tanh")
+    copied, *expected = native.solve_jacobian(copied * 10, g.flatten(0, 1), c, "tanh")
     assert v.stride() == view.stride()
     assert torch.equal(v.reshape(count, channels), copied)
     assert all(map(torch.equal, found, expected))
@@ -181,7 +181,7 @@ def test_the_error_of_the_adjoint_is_measured():
     z = torch.randn(64, 20, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
     g = torch.randn(z.shape, generator=generator)
     c = torch.linspace(-200, 0.97, 64)
-    v, error, _ = native.solve_jacobian(z, g, c, "tanh", True)
+    v, error, _ = native.solve_jacobian(z, g, c, "tanh")
     for i in range(64):
         at = z[i].double().numpy()
         exact, *_ = oracle.gradient_row(at, float(c[i]), 1.0, g[i].double().numpy(), z=at)

@@ -91,7 +91,7 @@ def test_solutions_and_gradients_are_those_of_the_oracle(name, sigma, dtype):
         assert steps.max() <= 40
         scaled = z * slope
         g = torch.as_tensor(bank.exact(rng.standard_normal(y.shape))).to(dtype)
-        v, error, dot = native.solve_jacobian(scaled, g, c, sigma, True, weights)
+        v, error, dot = native.solve_jacobian(scaled, g, c, sigma, weights)
         assert (error <= GRADIENT[dtype]).all()
         for i, (kind, row, strength) in enumerate(asked):
             exact = oracle.solve_row(row, strength / slope, slope, matrix, sigma)
@@ -161,7 +161,7 @@ def test_the_error_of_the_adjoint_is_measured():
     z = torch.randn(64, 54, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
     g = torch.randn(z.shape, generator=generator)
     c = torch.linspace(-200, 0.6, 64)
-    v, error, _ = native.solve_jacobian(z, g, c, "tanh", True, weights)
+    v, error, _ = native.solve_jacobian(z, g, c, "tanh", weights)
     assert error.max() <= 1e-4
     for i in range(64):
         at = z[i].double().numpy()
@@ -181,7 +181,7 @@ def test_a_row_is_the_same_in_any_company(name):
     y = torch.randn(9, len(matrix), generator=generator)
     y[3], y[5, 2], y[7, 1], y[8] = 1e6 * y[3], math.nan, math.inf, 0.5
     z, residual, steps, solved = solve(y, -2.0, 10.0, "tanh", torch.float32, weights)
-    v, error, dot = native.solve_jacobian(y, y, torch.full((9,), -2.0), "tanh", True, weights)
+    v, error, dot = native.solve_jacobian(y, y, torch.full((9,), -2.0), "tanh", weights)
     for i in (5, 7):
         assert z[i].isnan().all()
         assert residual[i].isinf()
@@ -194,7 +194,7 @@ def test_a_row_is_the_same_in_any_company(name):
         assert int(steps[i]) == int(alone[2][0])
         assert solved[i]
         again = native.solve_jacobian(
-            y[i : i + 1], y[i : i + 1], torch.full((1,), -2.0), "tanh", True, weights
+            y[i : i + 1], y[i : i + 1], torch.full((1,), -2.0), "tanh", weights
         )
         assert torch.equal(v[i], again[0][0])
         assert dot[i] == again[2][0]
@@ -232,13 +232,13 @@ def test_gradients_of_any_size(name):
         z = torch.randn(1, len(matrix), generator=generator, dtype=dtype)
         g = torch.randn(z.shape, generator=generator, dtype=dtype)
         strength = torch.tensor([-3.0])
-        v, _, dot = native.solve_jacobian(z, g, strength, "tanh", True, weights)
+        v, _, dot = native.solve_jacobian(z, g, strength, "tanh", weights)
         for exponent in exponents:
             power = 2.0**exponent
-            scaled, error, _ = native.solve_jacobian(z, g * power, strength, "tanh", True, weights)
+            scaled, error, _ = native.solve_jacobian(z, g * power, strength, "tanh", weights)
             assert torch.equal(scaled, v * power)
             assert error.max() <= GRADIENT[dtype]
-        nothing = native.solve_jacobian(z, 0 * g, strength, "tanh", True, weights)
+        nothing = native.solve_jacobian(z, 0 * g, strength, "tanh", weights)
         assert not any(part.any() for part in nothing)
         assert dot.isfinite().all()
 
@@ -275,7 +275,7 @@ def test_zero_strength_returns_the_input_bit_by_bit():
     assert solved.all()
     assert not residual.any()
     assert not steps.any()
-    v, _, dot = native.solve_jacobian(y, y, torch.zeros(3), "tanh", True, weights)
+    v, _, dot = native.solve_jacobian(y, y, torch.zeros(3), "tanh", weights)
     assert torch.equal(v, y)
     expected = [row @ oracle.bias_row(row, 1.0, matrix) for row in y.double().numpy()]
     np.testing.assert_allclose(dot.numpy(), expected, rtol=1e-4, atol=1e-6)
@@ -298,8 +298,8 @@ def test_slopes_that_are_not_kept_give_the_same(sigma):
     uniform = native.find_roots(10 * y, torch.tensor([-1.0]), torch.tensor([2e-5]), sigma)[0]
     assert (10 * z - uniform).abs().max() <= 4e-5
     g = torch.randn(y.shape, generator=torch.Generator().manual_seed(6))
-    v, *_ = native.solve_jacobian(10 * z, g, torch.tensor([-1.0]), sigma, True, many)
-    expected, *_ = native.solve_jacobian(10 * z, g, torch.tensor([-1.0]), sigma, True)
+    v, *_ = native.solve_jacobian(10 * z, g, torch.tensor([-1.0]), sigma, many)
+    expected, *_ = native.solve_jacobian(10 * z, g, torch.tensor([-1.0]), sigma)
     assert (v - expected).norm() <= 1e-4 * expected.norm()
 
 

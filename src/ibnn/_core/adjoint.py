@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
-from ibnn._core import ops
+from ibnn._core import ops, same_values
+from ibnn._core.opaque import is_watched
 
 
 def is_plain() -> bool:
@@ -298,8 +299,8 @@ class linear_solve(Function):
 
 @differentiable
 class implicit_solve(Function):
-    """z of z + lam B(z) = y; slope * z where gradients are `kept` for; and of each row converged,
-    residual and steps.
+    """z of z + lam B(z) = y; slope * z where gradients are `kept` for; and where they are asked
+    for, of each row converged, residual and steps.
 
     y, lam and slope are as `rows` finds them, so that reshaping them is no node of its own in the
     graph, which costs as much as solving a few short rows; rows = None means they are rows already.
@@ -309,21 +310,24 @@ class implicit_solve(Function):
     """
 
     @staticmethod
-    def forward(y, lam, slope, weight, start, units, options, kept, rows):  # type: ignore[override]
+    def forward(y, lam, slope, weight, start, units, options, kept, rows, asked):  # type: ignore[override]
         if rows is not None:
-            y, lam, slope = rows.flatten(y), rows.spread(lam), rows.spread(slope)
-        z, *record = ops.solve(y, lam, slope, weight, start, units, options.text)
-        scaled = z * slope.unsqueeze(-1) if kept else z.new_empty(len(z), 0)
+            y, lam, slope = rows.flatten(y), rows.values(lam), rows.values(slope)
+        found = None
+        if not asked and start is None and not is_watched(y, lam, slope, weight):
+            found = same_values.solve(y, lam, slope, weight, units, options)
+        z, *record = found or ops.solve(y, lam, slope, weight, start, units, options.text)
+        if not kept:
+            scaled = z.new_empty(len(z), 0)
+        else:
+            scaled = z * (slope if slope.numel() == 1 else slope.unsqueeze(-1))
         if rows is not None:
-            shaped = rows.restore(z)
-            # torch lets nobody change a view in place that comes from a function
-            is_view = shaped._is_view()
-            z = z.as_strided_(shaped.shape, shaped.stride()) if is_view else shaped
-        return z, scaled, *record
+            z = rows.owned(z)
+        return (z, scaled, *record) if asked else (z, scaled)
 
     @staticmethod
     def setup_context(ctx, inputs, output):  # type: ignore[override]
-        _, lam, slope, weight, _, ctx.units, ctx.options, kept, ctx.rows = inputs
+        _, lam, slope, weight, _, ctx.units, ctx.options, kept, ctx.rows, ctx.asked = inputs
         z, scaled, *record = output
         ctx.save_for_backward(lam, slope, weight, scaled)
         ctx.save_for_forward(lam, slope, weight, scaled if kept else z)
@@ -335,12 +339,15 @@ class implicit_solve(Function):
     def backward(ctx, g, g_scaled, *_):  # type: ignore[override]
         given_lam, given_slope, weight, z = ctx.saved_tensors
         rows, rest = ctx.rows, (ctx.units, ctx.options)
-        nothing = (None,) * 5
+        nothing = (None,) * 6
         if g is None and g_scaled is None:
             return (None,) * 4 + nothing
         lam, slope = given_lam, given_slope
         if rows is not None:
-            lam, slope = rows.spread(lam), rows.spread(slope)
+            # gradients of these gradients are summed by autograd, for which each row has its own
+            alone = torch.is_grad_enabled() or not is_plain()
+            values = rows.spread if alone else rows.values
+            lam, slope = values(lam), values(slope)
             g = None if g is None else rows.flatten(g)
         of_scaled = None
         if g_scaled is not None:
@@ -353,7 +360,10 @@ class implicit_solve(Function):
             v = g
             dot = _row_sum(v * pair_sum(z, None, weight, 0, *rest))
         else:
-            v, dot = linear_solve(z, g, lam * slope, weight, *rest)
+            found, terms = None, (z, g, lam * slope, weight, *rest)
+            if not is_watched(*terms):
+                found = same_values.adjoint(*terms)
+            v, dot = found or linear_solve(*terms)
         grad_slope = grad_weight = None
         if ctx.needs_input_grad[2]:
             grad_slope = -lam / slope * _row_sum(v * _slope_change(z, weight, rest))
@@ -362,7 +372,7 @@ class implicit_solve(Function):
             grad_weight = pair_outer(z, -lam.unsqueeze(-1) * v, None, weight, 0, *rest)
         if rows is None:
             return v, -dot, grad_slope, grad_weight, *nothing
-        grad_lam = rows.gather(-dot, given_lam) if ctx.needs_input_grad[1] else None
+        grad_lam = -rows.gather(dot, given_lam) if ctx.needs_input_grad[1] else None
         grad_slope = None if grad_slope is None else rows.gather(grad_slope, given_slope)
         return rows.restore(v), grad_lam, grad_slope, grad_weight, *nothing
 
@@ -391,7 +401,8 @@ class implicit_solve(Function):
         dscaled = dz * p if ctx.kept else dz.new_zeros(len(dz), 0)
         if ctx.kept and dslope is not None:
             dscaled = dscaled + z * (dslope / slope).unsqueeze(-1)
-        return dz if rows is None else rows.restore(dz), dscaled, None, None, None
+        nothing = (None,) * 3 if ctx.asked else ()
+        return dz if rows is None else rows.restore(dz), dscaled, *nothing
 
     @staticmethod
     def vmap(info, in_dims, y, lam, slope, weight, start, *rest):  # type: ignore[override]

@@ -27,7 +27,8 @@ def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
         library = _LIBRARIES[name] = torch.library.Library("ibnn", "FRAGMENT")
         schema = torch.library.infer_schema(function, mutates_args=())
         library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-        library.impl(name, _untraced(function), "CompositeExplicitAutograd")
+        full = _in_full_precision(function)
+        library.impl(name, _untraced(full), "CompositeExplicitAutograd")
         torch.library.register_fake(f"ibnn::{name}", fake, lib=library)
         return _direct(function, getattr(torch.ops.ibnn, name).default)
 
@@ -38,27 +39,51 @@ def _direct(function: Callable[..., Any], op: Any) -> Any:
     """The op for whoever watches ops; where nobody does, the function, which costs 20 us less."""
 
     @functools.wraps(function)
-    def call(first: Tensor, *args: Any) -> Any:
-        if (
-            type(first) is Tensor
-            and not first.is_meta
-            and not torch.compiler.is_compiling()
-            and not torch._C._len_torch_dispatch_stack()
-            and not torch._C._are_functorch_transforms_active()
-            and not torch.is_grad_enabled()
-            and not any(isinstance(t, Tensor) and _is_wrapped(t) for t in (first, *args))
-        ):
-            return function(first, *args)
-        return op(first, *args)
+    def call(*args: Any) -> Any:
+        return (op if is_watched(*args) else function)(*args)
 
     call.op = op  # type: ignore[attr-defined]
     return call
+
+
+def is_watched(first: Tensor, *others: Any) -> bool:
+    """Whether anything of torch has a say in ops on these tensors, rather than just numbers."""
+    if (
+        type(first) is not Tensor
+        or first.is_meta
+        or torch.is_grad_enabled()
+        or torch.compiler.is_compiling()
+        or torch._C._len_torch_dispatch_stack()
+        or torch._C._are_functorch_transforms_active()
+        or torch.is_autocast_enabled(first.device.type)
+        or _is_wrapped(first)
+    ):
+        return True
+    # (no `any`, whose generator would take as long as everything else here)
+    for other in others:  # noqa: SIM110
+        if isinstance(other, Tensor) and _is_wrapped(other):
+            return True
+    return False
 
 
 def _is_wrapped(t: Tensor) -> bool:
     """Whether t is a batch that calls itself one: in a product of torch.func.vjp that is called
     after its transform has ended, or in `torch.autograd.grad(..., is_grads_batched=True)`."""
     return is_functorch_wrapped_tensor(t) or is_legacy_batchedtensor(t)
+
+
+def _in_full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Keeps autocast out: its half precision would undo the solve from inside."""
+
+    @functools.wraps(function)
+    def call(first: Tensor, *args: Any) -> Any:
+        device = first.device.type
+        if not torch.is_autocast_enabled(device):
+            return function(first, *args)
+        with torch.autocast(device, enabled=False):
+            return function(first, *args)
+
+    return call
 
 
 def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:

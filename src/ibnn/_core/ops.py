@@ -5,38 +5,19 @@ are opaque ops so that `torch.compile` and `torch.export` keep them whole, and t
 is `SolveOptions.text`.
 """
 
-import functools
-from collections.abc import Callable
-from typing import ParamSpec, Sequence, TypeVar  # noqa: UP035 (torch 2.6 reads no other)
+from typing import Sequence  # noqa: UP035 (torch 2.6 reads no other)
 
 import torch
 from torch import Tensor
 
 from ibnn import engine as engines
-from ibnn._core import above, later, solution
+from ibnn._core import above, later, same_values, solution
 from ibnn._core.on_sums import adjoint_on_sums, is_drowned, solve_on_sums, tolerances
 from ibnn._core.on_sums import bias_change as change_by_engine
 from ibnn._core.on_sums import pair_sum as sum_by_engine
 from ibnn._core.opaque import opaque
 from ibnn._core.options import read
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
-
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def _in_full_precision(function: Callable[P, T]) -> Callable[P, T]:
-    """Keeps autocast out: its half precision would undo the solve from inside."""
-
-    @functools.wraps(function)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
-        device = next(a.device.type for a in args if isinstance(a, Tensor))
-        if not torch.is_autocast_enabled(device):
-            return function(*args, **kwargs)
-        with torch.autocast(device, enabled=False):
-            return function(*args, **kwargs)
-
-    return wrapped
 
 
 def _empty_solve(y, lam, slope, weight, start, units, how):
@@ -50,7 +31,6 @@ def _empty_solve(y, lam, slope, weight, start, units, how):
 
 
 @opaque(_empty_solve)
-@_in_full_precision
 def solve(
     y: Tensor,
     lam: Tensor,
@@ -60,13 +40,21 @@ def solve(
     units: Sequence[int],
     how: str,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """z, and per row: converged, residual, steps."""
+    """z, and per row: converged, residual, steps; lam and slope have a value of each row, or one
+    for all."""
     options = read(how)
+    simple = None
+    if start is None:
+        simple = same_values.solve(y, lam, slope, weight, units, options)
+    if simple is not None:
+        residual = (simple.residual / slope).to(y.dtype)
+        return simple.z, simple.solved, residual, simple.steps
     solver, watcher = options.solver, options.watcher
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine = None
     if start is None and solver.reduces and y.numel():
         engine = engines.choose(case, options.engine)
+    lam, slope = lam.expand(len(y)), slope.expand(len(y))
     if engine is not None:
         atol, rtol = tolerances(options, y.dtype)
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
@@ -139,7 +127,6 @@ def _empty_solve_adjoint(z, g, strength, weight, units, how):
 
 
 @opaque(_empty_solve_adjoint)
-@_in_full_precision
 def solve_adjoint(
     z: Tensor,
     g: Tensor,
@@ -148,12 +135,17 @@ def solve_adjoint(
     units: Sequence[int],
     how: str,
 ) -> tuple[Tensor, Tensor]:
-    """v with J(z) v = g, and v . B(z) of each row; z in units of slope 1."""
+    """v with J(z) v = g, and v . B(z) of each row; z in units of slope 1; strength has a value of
+    each row, or one for all."""
     if not z.numel():
         return g.clone(), strength.new_zeros(len(z))
     options = read(how)
+    simple = same_values.adjoint(z, g, strength, weight, units, options)
+    if simple is not None:
+        return simple
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
+    strength = strength.expand(len(z))
     steep = strength >= 1 if weight is None and not later.is_asynchronous(z) else None
     if steep is not None and bool(steep.any()):
         if not bool(steep.all()):  # each row as it would be alone
@@ -188,7 +180,6 @@ def _empty_pair_sum(z, a, weight, order, units, how):
 
 
 @opaque(_empty_pair_sum)
-@_in_full_precision
 def pair_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, order: int, units: Sequence[int], how: str
 ) -> Tensor:
@@ -201,7 +192,6 @@ def _empty_bias_change(z, v, units, how):
 
 
 @opaque(_empty_bias_change)
-@_in_full_precision
 def bias_change(z: Tensor, v: Tensor, units: Sequence[int], how: str) -> Tensor:
     """DB(z) v = P_1(z, v) - v P_1(z, 1), uniform weights."""
     return change_by_engine(z, v, units, read(how)) if z.numel() else z.clone()
@@ -212,7 +202,6 @@ def _empty_pair_outer(z, g, a, weight, order, units, how):
 
 
 @opaque(_empty_pair_outer)
-@_in_full_precision
 def pair_outer(
     z: Tensor,
     g: Tensor,

@@ -37,6 +37,7 @@ class Rows:
         self.in_order = self.order == tuple(range(y.ndim))
         self.shape = tuple(y.shape[d] for d in row_dims)
         self.units = tuple(y.shape[d] for d in unit_dims)
+        self.count = math.prod(self.shape)
         # a value per channel needs a dim that is a channel: the one right before trailing units
         self.has_channels = bool(row_dims) and self.in_order
         coupling.check_units(self.units)
@@ -49,19 +50,28 @@ class Rows:
 
     def flatten(self, x: Tensor) -> Tensor:
         """The rows of x, which has y's shape."""
-        rows, units = math.prod(self.shape), math.prod(self.units)
+        if self.in_order and x.ndim == 2 and len(self.units) == 1:
+            return _cast(x, self.dtype)
         ordered = x if self.in_order else x.permute(self.order)
-        return _cast(ordered.reshape(rows, units), self.dtype)
+        return _cast(ordered.reshape(self.count, math.prod(self.units)), self.dtype)
 
     def restore(self, flat: Tensor) -> Tensor:
         """Back to the shape, dtype and memory format of y."""
-        shaped = flat.reshape(*self.shape, *self.units)
+        shaped = flat
+        if len(self.shape) != 1 or len(self.units) != 1:
+            shaped = flat.reshape(*self.shape, *self.units)
         if not self.in_order:
             shaped = shaped.permute([self.order.index(d) for d in range(len(self.order))])
         elif self._memory_format is None:
             return _cast(shaped, self._given)
         format = self._memory_format or torch.contiguous_format
         return _cast(shaped, self._given).contiguous(memory_format=format)
+
+    def owned(self, flat: Tensor) -> Tensor:
+        """As `restore`, but no view, which torch lets nobody change in place if it comes from a
+        function of autograd; `flat` is used up."""
+        shaped = self.restore(flat)
+        return flat.as_strided_(shaped.shape, shaped.stride()) if shaped._is_view() else shaped
 
     def checked(self, name: str, value: "float | Tensor") -> Tensor:
         """lam or slope as a tensor: a scalar, or a value per channel."""
@@ -83,13 +93,15 @@ class Rows:
             raise ValueError(f"{name} has shape {tuple(value.shape)}; expected {expected}")
         return value
 
-    def spread(self, value: Tensor) -> Tensor:
-        """A checked value, as one for each row."""
+    def values(self, value: Tensor) -> Tensor:
+        """A checked value: one for each row, or a single one for all of them."""
         if value.device != self._device or value.dtype is not self.dtype:
             value = value.to(self._device, self.dtype)
-        if value.numel() == 1:
-            return value.expand(math.prod(self.shape))
-        return value.expand(self.shape).reshape(-1)
+        return value if value.numel() == 1 else value.expand(self.shape).reshape(-1)
+
+    def spread(self, value: Tensor) -> Tensor:
+        """A checked value, as one for each row."""
+        return self.values(value).expand(self.count)
 
     def gather(self, of_rows: Tensor, value: Tensor) -> Tensor:
         """The gradient of a value from that of each row: what `spread` takes back."""
@@ -97,6 +109,8 @@ class Rows:
             total = of_rows.sum() if not value.ndim else of_rows.sum(0, keepdim=True)
         else:
             total = of_rows.reshape(-1, value.numel()).sum(0)
+        if total.dtype is value.dtype and total.device == value.device:
+            return total
         return total.to(value.device, value.dtype)
 
     def per_row(self, name: str, value: "float | Tensor") -> Tensor:

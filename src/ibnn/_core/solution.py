@@ -50,10 +50,15 @@ class LastSolve:
     """How the latest solve of a layer went, over all its rows."""
 
     def __init__(
-        self, converged: Tensor, residual: Tensor, steps: Tensor, unique: Tensor | None = None
+        self,
+        converged: Tensor,
+        residual: Tensor,
+        steps: Tensor,
+        unique: Tensor | None = None,
+        slope: float = 1.0,  # which the residual still carries
     ) -> None:
-        self._rows = (converged.detach(), residual.detach(), steps.detach())
-        self._unique = unique
+        self._rows = (converged, residual, steps)
+        self._unique, self._slope = unique, slope
 
     @property
     def converged(self) -> float:
@@ -65,7 +70,7 @@ class LastSolve:
     def residual(self) -> float:
         """Worst residual of a row."""
         rows = self._rows[1]
-        return float(rows.max()) if rows.numel() else 0.0
+        return float(rows.max()) / self._slope if rows.numel() else 0.0
 
     @property
     def steps(self) -> int:

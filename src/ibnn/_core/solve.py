@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ibnn._core import adjoint, on_sums
+from ibnn._core.explicit import explicit_step
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
 from ibnn._core.solution import report
@@ -18,8 +19,9 @@ def solve_rows(
     coupling: Coupling,
     start: Tensor | None,
     options: SolveOptions,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """z, and per row (flat): converged, residual, steps."""
+    asked: bool = True,
+) -> tuple[Tensor, ...]:
+    """z, and where they are asked for, per row (flat): converged, residual, steps."""
     rows = Rows(y, coupling)
     weight = weight_for(rows, coupling, y)
     begin = None
@@ -34,13 +36,15 @@ def solve_rows(
     rest = rows.units, options
     if adjoint.is_plain() and not directly:
         kept = torch.is_grad_enabled()
-        z, _, *record = adjoint.implicit_solve(y, lam, slope, weight, begin, *rest, kept, rows)
+        z, _, *record = adjoint.implicit_solve(
+            y, lam, slope, weight, begin, *rest, kept, rows, asked
+        )
         return z, *record
     terms = rows.flatten(y), rows.spread(lam), rows.spread(slope), weight, begin
     if directly:
         z, *record = _solve_directly(*terms, *rest)
     else:
-        z, _, *record = adjoint.implicit_solve(*terms, *rest, torch.is_grad_enabled(), None)
+        z, _, *record = adjoint.implicit_solve(*terms, *rest, torch.is_grad_enabled(), None, asked)
     return rows.restore(z), *record
 
 
@@ -54,12 +58,11 @@ def value_of_rows(
 ) -> Tensor:
     """z alone, without judging one explicit step, which would take as long as the step."""
     if not isinstance(options.solver, Lite) or start is not None:
-        return solve_rows(y, lam, slope, coupling, start, options)[0]
+        return solve_rows(y, lam, slope, coupling, start, options, asked=False)[0]
     rows = Rows(y, coupling)
     weight = weight_for(rows, coupling, y)
-    flat, lam, slope = rows.flatten(y), rows.per_row("lam", lam), rows.per_row("slope", slope)
-    bias = adjoint.pair_sum(flat * slope.unsqueeze(-1), None, weight, 0, rows.units, options)
-    return rows.restore(torch.addcmul(flat, lam.unsqueeze(-1), bias, value=-1))
+    lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
+    return explicit_step(y, lam, slope, weight, rows, options)
 
 
 def weight_for(rows: Rows, coupling: Coupling, y: Tensor) -> Tensor | None:

@@ -65,6 +65,8 @@ class Engine:
     """
 
     name: str
+    # whether strength, slope and atol may be floats where all rows have the same
+    takes_numbers = False
 
     def declines(self, case: Case) -> str | None:
         """Why this engine cannot serve, in a few words; None if it can.

@@ -31,9 +31,13 @@ class Limits:
 
     low: float | None = None
     high: Tensor | None = None
+    single: float | None = None  # high as a number, where it is the only limit and can be read
 
     def keep(self, lam: Tensor) -> Tensor:
         """lam within the limits."""
+        single = self.single
+        if single is not None and lam.numel() == 1 and lam.is_cpu and lam.item() <= single:
+            return lam  # as nearly always
         if self.low is not None:
             lam = keep_above(lam, self.low)
         return lam if self.high is None else keep_below(lam, self.high)

@@ -2,6 +2,7 @@
 
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -201,7 +202,11 @@ class ImplicitLayer(nn.Module):
         # the same at every call until something is changed: worth keeping, for short rows
         made_of = id(slope), slope._version, bounded
         if self._known_limits is None or self._known_limits[0] != made_of:
-            self._known_limits = made_of, limits_of(bounded, slope, self.coupling, self.sigma)
+            limits = limits_of(bounded, slope, self.coupling, self.sigma)
+            high = limits.high
+            if limits.low is None and high is not None and high.numel() == 1 and high.is_cpu:
+                limits = replace(limits, single=high.item())
+            self._known_limits = made_of, limits
         return self._known_limits[1]
 
     @property

@@ -11,6 +11,7 @@ class NativeEngine(Engine):
     """Uniform weights, windows and matrices."""
 
     name = "native"
+    takes_numbers = True
 
     def declines(self, case: Case) -> str | None:
         if case.device != "cpu":
@@ -29,22 +30,20 @@ class NativeEngine(Engine):
         self,
         case: Case,
         y: Tensor,
-        strength: Tensor,
-        slope: Tensor,
+        strength: Tensor | float,
+        slope: Tensor | float,
         weight: Tensor | None,
-        atol: Tensor,
+        atol: Tensor | float,
         resolution: float,
     ) -> RowSolutions:
         how = case.sigma.name, _weights(case, weight)
         return RowSolutions(*calls.solve_rows(y, strength, slope, atol, resolution, *how))
 
     def adjoint(
-        self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
+        self, case: Case, z: Tensor, g: Tensor, strength: Tensor | float, weight: Tensor | None
     ) -> AdjointSolutions:
         weights = _weights(case, weight)
-        return AdjointSolutions(
-            *calls.solve_jacobian(z, g, strength, case.sigma.name, True, weights)
-        )
+        return AdjointSolutions(*calls.solve_jacobian(z, g, strength, case.sigma.name, weights))
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
         sigma = case.sigma.name

@@ -17,6 +17,20 @@ from ibnn.engine.native import loader
 SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3}
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 DTYPES = frozenset(_SUFFIX)
+# a value of each row, or one for all of them
+Values = Tensor | float
+# the arguments of the C functions: pointers, longs, ints and doubles
+_TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "i": ctypes.c_int, "d": ctypes.c_double}
+_SIGNATURES = {
+    "pair_sum": "pp ll ii p i",
+    "bias_change": "pp ll i p i",
+    "window_sum": "pp ll ppp ii p i",
+    "matrix_sum": "pp ll p ii p i",
+    "find_roots": "pppp ll l p di pppp i",
+    "find_weighted_roots": "pppp ll l ppp di pppp i",
+    "solve_jacobian": "ppp ll l p i ppp i",
+    "solve_weighted_jacobian": "ppp ll l ppp i ppp i",
+}
 
 
 class Weights(NamedTuple):
@@ -40,14 +54,14 @@ def _three_dims(shape: Sequence[int]) -> "ctypes.Array[ctypes.c_long]":
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    _call("pair_sum", z, _contiguous(z, a), _codes(order, sigma), (out,))
+    _call("pair_sum", z, _contiguous(z, a), (order, SIGMAS[sigma]), (out,))
     return out
 
 
 def bias_change(z: Tensor, v: Tensor, sigma: str) -> Tensor:
     """(1/D) sum_k s'(z_k - z_i) (v_k - v_i) for rows of z."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    _call("bias_change", z, _contiguous(z, v), (ctypes.c_int(SIGMAS[sigma]),), (out,))
+    _call("bias_change", z, _contiguous(z, v), (SIGMAS[sigma],), (out,))
     return out
 
 
@@ -57,7 +71,7 @@ def window_sum(
     """sum_k w_ik a_k s_n(z_k - z_i) over the neighborhood of each unit; rows of z are maps of
     shape `units`, and w_ik is the tap of the offset k - i."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    numbers = *Weights(taps, units).arguments(z.dtype), *_codes(order, sigma)
+    numbers = *Weights(taps, units).arguments(z.dtype), order, SIGMAS[sigma]
     _call("window_sum", z, _contiguous(z, a), numbers, (out,))
     return out
 
@@ -65,7 +79,7 @@ def window_sum(
 def matrix_sum(z: Tensor, a: Tensor | None, weight: Tensor, order: int, sigma: str) -> Tensor:
     """sum_k w_ik a_k s_n(z_k - z_i), w a matrix."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
-    numbers = Weights(weight).arguments(z.dtype)[0], *_codes(order, sigma)
+    numbers = Weights(weight).arguments(z.dtype)[0], order, SIGMAS[sigma]
     _call("matrix_sum", z, _contiguous(z, a), numbers, (out,))
     return out
 
@@ -78,20 +92,20 @@ def find_roots(
     `strength` (c) and `atol` (wanted accuracy of z) have one entry per row. Returns z, the residual
     max_i |z_i + c G(z_i) - y_i| (infinite for a row that is not finite) and the Newton steps.
     """
-    return solve_rows(y, strength, None, atol, 0.0, sigma)[:3]
+    return solve_rows(y, strength, torch.ones_like(strength), atol, 0.0, sigma)[:3]
 
 
 def solve_rows(
     y: Tensor,
-    strength: Tensor,
-    slope: Tensor | None,
-    atol: Tensor,
+    strength: Values,
+    slope: Values,
+    atol: Values,
     resolution: float,
     sigma: str,
     weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """As `find_roots`, for rows before the slope and any weights; also which rows are solved, to
-    atol or to the share `resolution` of their range, if that is less.
+    atol or to the fraction `resolution` of their range, if that is less.
 
     With weights `y` is (rows, units). Without, it may also be (outer, inner, units) in any memory
     layout: rows are then counted through outer and inner, and z has the layout of y. So channels
@@ -99,6 +113,7 @@ def solve_rows(
     """
     y, *coupled = _coupled(y, weights)
     rows = _rows(y)
+    step, *values = _per_row(y, strength, atol, slope)
     z = torch.empty_like(y)
     residual = torch.empty(rows, dtype=torch.float64)
     steps = torch.empty(rows, dtype=torch.int32)
@@ -106,8 +121,8 @@ def solve_rows(
     _call(
         "find_roots" if weights is None else "find_weighted_roots",
         y,
-        (y, _per_row(strength, y), _per_row(atol, y), _per_row(slope, y)),
-        (*coupled, ctypes.c_double(resolution), ctypes.c_int(SIGMAS[sigma])),
+        (y, *values),
+        (step, *coupled, resolution, SIGMAS[sigma]),
         (z, residual, steps, solved),
     )
     return z, residual, steps, solved
@@ -116,48 +131,42 @@ def solve_rows(
 def solve_jacobian(
     z: Tensor,
     g: Tensor,
-    strength: Tensor,
+    strength: Values,
     sigma: str,
-    with_strength_grad: bool,
     weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)).
 
     Returns v, an estimate of its relative error per row (from the true residual J v - g), and
-    v . B(z) per row (zero if not asked for). `z` has any layout that `solve_rows` takes, and v has
-    the same.
+    v . B(z) per row. `z` has any layout that `solve_rows` takes, and v has the same.
     """
     z, *coupled = _coupled(z, weights)
     if g.stride() != z.stride():
         g = torch.empty_like(z).copy_(g)
-    rows = _rows(z)
+    step, values = _per_row(z, strength)
     v = torch.empty_like(z)
-    residual = torch.empty(rows, dtype=torch.float64)
-    dots = (torch.empty if with_strength_grad else torch.zeros)(rows, dtype=torch.float64)
+    rows = _rows(z)
+    error = torch.empty(rows, dtype=torch.float64)
+    dots = torch.empty(rows, dtype=torch.float64)
     _call(
         "solve_jacobian" if weights is None else "solve_weighted_jacobian",
         z,
-        (z, g, _per_row(strength, z)),
-        (*coupled, ctypes.c_int(SIGMAS[sigma])),
-        (v, residual, dots if with_strength_grad else None),
+        (z, g, values),
+        (step, *coupled, SIGMAS[sigma]),
+        (v, error, dots),
     )
-    return v, residual, dots.to(z.dtype)
+    return v, error, dots.to(z.dtype)
 
 
 def _contiguous(*rows: Tensor | None) -> tuple[Tensor | None, ...]:
     return tuple(None if t is None else t.detach().contiguous() for t in rows)
 
 
-def _codes(order: int, sigma: str) -> tuple[ctypes.c_int, ctypes.c_int]:
-    return ctypes.c_int(order), ctypes.c_int(SIGMAS[sigma])
-
-
-def _per_row(value: Tensor | None, y: Tensor) -> Tensor | None:
-    if value is None or (value.dtype is torch.float64 and value.is_contiguous()):
-        return value
-    if value.ndim != 1:
-        value = value.expand(_rows(y))
-    return value.to(torch.float64).contiguous()
+def _per_row(y: Tensor, *values: Values) -> tuple[Any, ...]:
+    """How far the values of two rows are apart (0: all rows have the same), and the values."""
+    if isinstance(values[0], float):
+        return 0, *[ctypes.byref(ctypes.c_double(v)) for v in values]  # type: ignore[arg-type]
+    return 1, *(torch.as_tensor(v).expand(_rows(y)).double().contiguous() for v in values)
 
 
 def _rows(y: Tensor) -> int:
@@ -184,37 +193,30 @@ def _laid_out(y: Tensor) -> "tuple[Tensor, ctypes.Array[ctypes.c_long] | None]":
 
 def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
     """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
-    function = _function(f"ibnn_{name}_{_SUFFIX[y.dtype]}")
     rows, units = _rows(y), y.shape[-1]
     for t in inputs:
-        if t is not None and (not t.is_cpu or t.numel() not in (rows, rows * units)):
+        if isinstance(t, Tensor) and (not t.is_cpu or t.numel() not in (rows, rows * units)):
             raise ValueError(
                 f"{name}: expected {rows} rows on the CPU, got {tuple(t.shape)} on {t.device}"
             )
-    if y.numel() == 0:
+    if not rows * units:
         for t in outputs:
-            if t is not None:
-                t.zero_()
+            t.zero_()
         return
-    arguments: list[object] = [_pointer(t) for t in inputs]
-    arguments += [ctypes.c_long(rows), ctypes.c_long(units)]
-    arguments += [_pointer(x) if isinstance(x, Tensor) else x for x in numbers]
-    arguments += [_pointer(t) for t in outputs]
-    arguments.append(ctypes.c_int(torch.get_num_threads()))
-    code = function(*arguments)
+    arguments = *inputs, rows, units, *numbers, *outputs, torch.get_num_threads()
+    function = _function(name, y.dtype)
+    code = function(*[a.data_ptr() if isinstance(a, Tensor) else a for a in arguments])
     if code:
         raise RuntimeError(f"ibnn_{name} failed with code {code}: please report this as a bug")
 
 
 @functools.cache
-def _function(name: str) -> Any:
+def _function(name: str, dtype: torch.dtype) -> Any:
     compiled = loader.library()
     if compiled is None:
         raise loader.BuildError(
             "the compiled engine is not available: see the log, or ask available() first"
         )
-    return getattr(compiled, name)
-
-
-def _pointer(t: Tensor | None) -> ctypes.c_void_p:
-    return ctypes.c_void_p(None if t is None else t.data_ptr())
+    function = getattr(compiled, f"ibnn_{name}_{_SUFFIX[dtype]}")
+    function.argtypes = [_TYPES[letter] for letter in _SIGNATURES[name].replace(" ", "")]
+    return function

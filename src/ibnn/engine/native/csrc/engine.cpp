@@ -39,7 +39,7 @@ inline Layout layout_of(long rows, long n, const long* steps) {
     return ibnn::with_sigma(                                                                                          \
         sigma, [=](auto kind) { return ibnn::bias_change<kind.value, T>(z, v, rows, n, out, threads); });             \
   }                                                                                                                   \
-  extern "C" int ibnn_window_sum_##suffix(const T* z, const T* a, long rows, long n, const T* taps,                    \
+  extern "C" int ibnn_window_sum_##suffix(const T* z, const T* a, long rows, long n, const T* taps,                   \
                                           const long* units, const long* window, int order, int sigma, T* out,        \
                                           int threads) {                                                              \
     return ibnn::with_sigma(sigma, [=](auto kind) {                                                                   \
@@ -54,17 +54,17 @@ inline Layout layout_of(long rows, long n, const long* steps) {
     });                                                                                                               \
   }                                                                                                                   \
   extern "C" int ibnn_find_roots_##suffix(const T* y, const double* strength, const double* atol,                     \
-                                          const double* slope, long rows, long n, const long* layout,                 \
+                                          const double* slope, long rows, long n, long step, const long* layout,      \
                                           double resolution, int sigma, T* z, double* residual, int* steps,           \
                                           bool* solved, int threads) {                                                \
-    const ibnn::RootTask<T> task{ibnn::layout_of(rows, n, layout), y, strength, atol, slope, resolution, z, residual, \
-                                 steps, solved};                                                                      \
+    const ibnn::RootTask<T> task{ibnn::layout_of(rows, n, layout), y, {strength, step}, {atol, step}, {slope, step},  \
+                                 resolution, z, residual, steps, solved};                                             \
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::find_roots<kind.value, T>(task, threads); });        \
   }                                                                                                                   \
   extern "C" int ibnn_solve_jacobian_##suffix(const T* z, const T* g, const double* strength, long rows, long n,      \
-                                              const long* layout, int sigma, T* v, double* error, double* dots,       \
+                                              long step, const long* layout, int sigma, T* v, double* error, double* dots, \
                                               int threads) {                                                          \
-    const ibnn::JacobianTask<T> task{ibnn::layout_of(rows, n, layout), z, g, strength, v, error, dots};               \
+    const ibnn::JacobianTask<T> task{ibnn::layout_of(rows, n, layout), z, g, {strength, step}, v, error, dots};       \
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::solve_jacobian<kind.value, T>(task, threads); });    \
   }
 

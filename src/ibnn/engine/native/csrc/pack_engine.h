@@ -28,7 +28,7 @@ template <Sigma kind, class T> class PackEngine {
     const int count = pack.count();
     reserve(n);
     pack.read(task.y, raw_.data());
-    const V c = lanes_of(task.strength, first, count, T(0)), p = lanes_of(task.slope, first, count, T(1));
+    const V c = lanes_of<T>(task.strength, first, count), p = lanes_of<T>(task.slope, first, count);
     V low, high;
     range_of_lanes<T>(raw_.data(), n, &low, &high);
     const V range = p * (high - low);
@@ -39,7 +39,7 @@ template <Sigma kind, class T> class PackEngine {
     const V around = 2 * reach - range;
     M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
     // Gradients are made of differences, over which sigma varies if they are large; and of J, which enlarges errors for c > 0.
-    const V near = static_cast<T>(task.resolution) * least_of(range, c > 0 ? pack_of(T(1)) : pack_of(T(2))), asked = lanes_of(task.atol, first, count, T(0));
+    const V near = static_cast<T>(task.resolution) * least_of(range, c > 0 ? pack_of(T(1)) : pack_of(T(2))), asked = lanes_of<T>(task.atol, first, count);
     // What rounding leaves of B, which is at most 1 and the spread of z, must not be seen in z, nor in its differences.
     const V noise = 2 * kUlp * size_of(c), least = c > 0 ? 1 - c : pack_of(T(1));
     mine &= (noise * least_of(reach, pack_of(T(1))) <= 4 * least * asked) & ((c < 0) | (noise <= T(5e-5) * least));
@@ -75,7 +75,7 @@ template <Sigma kind, class T> class PackEngine {
     reserve(n);
     pack.read(task.z, raw_.data());
     pack.read(task.g, g_.data());
-    const V c = lanes_of(task.strength, first, count, T(0));
+    const V c = lanes_of<T>(task.strength, first, count);
     V low, high;
     range_of_lanes<T>(raw_.data(), n, &low, &high);
     const V reach = high - low, origin = origin_of(low, high, pack_of(T(1)), reach);

@@ -70,11 +70,17 @@ template <class T> void range_of_lanes(const Pack<T>* x, long n, Pack<T>* low, P
   for (long i = 1; i < n; ++i) *low = least_of(*low, x[i]), *high = most_of(*high, x[i]);
 }
 
-// One number of each lane, from an array with one number of each row (or `otherwise`); lanes beyond the rows repeat the last.
-template <class T> Pack<T> lanes_of(const double* per_row, long first, int count, T otherwise) {
+// A number of each row; step 0 is one number for all of them, a null pointer the number 1.
+struct PerRow {
+  const double* first;
+  long step;
+  double operator[](long row) const { return first ? first[row * step] : 1; }
+};
+
+// One number of each lane; lanes beyond the rows repeat the last.
+template <class T> Pack<T> lanes_of(const PerRow& per_row, long first, int count) {
   Pack<T> v;
-  for (int lane = 0; lane < kLanes<T>; ++lane)
-    v[lane] = per_row ? static_cast<T>(per_row[first + std::min(lane, count - 1)]) : otherwise;
+  for (int lane = 0; lane < kLanes<T>; ++lane) v[lane] = static_cast<T>(per_row[first + std::min(lane, count - 1)]);
   return v;
 }
 

@@ -9,7 +9,7 @@ namespace ibnn {
 template <class T> struct RootTask {
   Layout layout;
   const T* y;
-  const double *strength, *atol, *slope;  // one for each row; slope may be null (1)
+  PerRow strength, atol, slope;
   double resolution;
   T* z;
   double* residual;
@@ -21,7 +21,7 @@ template <class T> struct RootTask {
 template <class T> struct JacobianTask {
   Layout layout;
   const T *z, *g;
-  const double* strength;
+  PerRow strength;
   T* v;
   double *error, *dots;
 };

@@ -39,7 +39,7 @@ template <Sigma kind, class T> void find_roots_alone(const RootTask<T>& task, lo
   static thread_local Array<T> from, to;
   const T* y = gathered(task.layout, task.y, row, from);
   T* z = place_of(task.layout, task.z, row, to);
-  find_roots_of_row<kind, T>(y, task.strength[row], task.atol[row], task.slope ? task.slope[row] : 1, task.layout.units,
+  find_roots_of_row<kind, T>(y, task.strength[row], task.atol[row], task.slope[row], task.layout.units,
                              task.resolution, z, task.residual + row, task.steps + row, task.solved + row);
   scatter(task.layout, z, row, task.z);
 }

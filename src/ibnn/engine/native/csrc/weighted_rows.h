@@ -23,7 +23,7 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
     const long n = task.layout.units;
     const T* y = task.y + row * n;
     T* z = task.z + row * n;
-    const double c = task.strength[row], slope = task.slope ? task.slope[row] : 1;
+    const double c = task.strength[row], slope = task.slope[row];
     Outcome out;
     if (!finite_row(y, n) || !std::isfinite(c) || !std::isfinite(2 * slope * size_of(y, n))) {
       spoil(z, n);
