@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn._core import above, adjoint
+from ibnn._core import above, pair_sums
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
 from ibnn._core.solution import Solution
@@ -221,7 +221,7 @@ def _terms(z, y, lam, slope, coupling, sigma):
     weight = weight_for(rows, coupling, y)
 
     def pair_sum(scaled: Tensor, order: int) -> Tensor:
-        return adjoint.pair_sum(scaled, None, weight, order, rows.units, options)
+        return pair_sums.pair_sum(scaled, None, weight, order, rows.units, options)
 
     lam_rows, slope_rows = rows.per_row("lam", lam), rows.per_row("slope", slope)
     return rows, rows.flatten(z), rows.flatten(y), lam_rows, slope_rows, pair_sum

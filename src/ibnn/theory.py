@@ -90,10 +90,10 @@ def jacobian_range(
         (1.0, 2.0)
     """
     threshold = uniqueness_threshold(slope, coupling, sigma)
-    share = lam / (threshold.item() if isinstance(threshold, Tensor) else threshold)
-    if share >= 1:
+    fraction = lam / (threshold.item() if isinstance(threshold, Tensor) else threshold)
+    if fraction >= 1:
         return -math.inf, math.inf
-    other = 1 / (1 - share)
+    other = 1 / (1 - fraction)
     return min(1.0, other), max(1.0, other)
 
 

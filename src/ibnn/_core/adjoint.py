@@ -1,225 +1,22 @@
-"""How gradients come back: implicit differentiation, shared by every solver, of any order.
+"""How gradients come back through a solve: implicit differentiation, shared by every solver.
 
 At the solution J dz = dy - B dlam - lam dB, with J = I + lam DB symmetric. So one linear solve
 J v = g carries the gradient g of z, and every other gradient is a sum against v; the same solve
-carries tangents forward. The solve, the linear solve and the sums P_n are closed under
-differentiation, hence gradients of gradients. Everything here works in units where sigma has slope
-1, except `ImplicitSolve` itself.
+carries tangents forward. The solve, the linear solve and the sums P_n (`pair_sums`) are closed
+under differentiation, hence gradients of gradients. Everything here works in units where sigma has
+slope 1, except `implicit_solve` itself.
 """
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd import Function, forward_ad
+from torch.autograd import Function
 
 from ibnn._core import ops, same_values
 from ibnn._core.opaque import is_watched
-
-
-def is_plain() -> bool:
-    """Whether tensors are just tensors here: no torch.compile, no torch.func at work."""
-    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
-
-
-def differentiable(function: Any) -> Callable[..., Any]:
-    """`function.apply`, with its `tangent` as forward mode except while torch.compile traces, which
-    takes no function that has one."""
-    forward_mode: Any = type(function.__name__, (function,), {"jvp": function.tangent})
-    # `apply` binds its arguments by name at every call, 0.1 ms, which only torch.func needs
-    plainly: Any = super(Function, forward_mode).apply  # type: ignore[attr-defined]
-
-    def apply(*args: Any) -> Any:
-        if torch.compiler.is_compiling():
-            return function.apply(*args)
-        if not is_plain():
-            return forward_mode.apply(*args)
-        if not torch.is_grad_enabled() and forward_ad._current_level < 0:
-            return function.forward(*args)  # no graph, no tangents: 20 us less
-        return plainly(*args)
-
-    return apply
-
-
-@differentiable
-class pair_sum(Function):
-    """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
-
-    @staticmethod
-    def forward(z, a, weight, order, units, options):  # type: ignore[override]
-        return ops.pair_sum(z, a, weight, order, units, options.text)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        z, a, weight, ctx.order, ctx.units, ctx.options = inputs
-        ctx.save_for_backward(z, a, weight)
-        ctx.save_for_forward(z, a, weight)
-
-    @staticmethod
-    def backward(ctx, g):  # type: ignore[override]
-        z, a, weight = ctx.saved_tensors
-        order, rest = ctx.order, (ctx.units, ctx.options)
-        back = None if weight is None else ctx.options.sums.transpose(weight)
-        grad_z = grad_a = grad_weight = None
-        if ctx.needs_input_grad[0] and order == 0 and a is None and weight is None:
-            grad_z = bias_change(z, g, *rest)
-        elif ctx.needs_input_grad[0]:
-            received = pair_sum(z, g, back, order + 1, *rest) * (-1) ** order
-            grad_z = (received if a is None else received * a) - g * pair_sum(
-                z, a, weight, order + 1, *rest
-            )
-        if a is not None and ctx.needs_input_grad[1]:
-            grad_a = pair_sum(z, g, back, order, *rest) * (-1) ** (order + 1)
-        if weight is not None and ctx.needs_input_grad[2]:
-            grad_weight = pair_outer(z, g, a, weight, order, *rest)
-        return grad_z, grad_a, grad_weight, None, None, None
-
-    @staticmethod
-    def tangent(ctx, dz, da, dweight, *_):  # type: ignore[override]
-        z, a, weight = ctx.saved_tensors
-        order, rest = ctx.order, (ctx.units, ctx.options)
-        change = torch.zeros_like(z)
-        if dz is not None:
-            change = change + _moved_sum(z, a, weight, dz, order, rest)
-        if da is not None:
-            change = change + pair_sum(z, da, weight, order, *rest)
-        if dweight is not None:
-            change = change + pair_sum(z, a, dweight, order, *rest)
-        return change
-
-    @staticmethod
-    def vmap(info, in_dims, z, a, weight, order, units, options):  # type: ignore[override]
-        return _vmap_rows(
-            lambda rows, w: pair_sum(*rows, w, order, units, options),
-            info.batch_size,
-            (z, a),
-            in_dims[:2],
-            weight,
-            in_dims[2],
-        )
-
-
-def _moved_sum(
-    z: Tensor, a: Tensor | None, weight: Tensor | None, dz: Tensor, order: int, rest: Any
-) -> Tensor:
-    """How P_n(z, a) changes as z moves by dz."""
-    if order == 0 and a is None and weight is None:
-        return bias_change(z, dz, *rest)
-    pull = pair_sum(z, dz if a is None else a * dz, weight, order + 1, *rest)
-    return pull - dz * pair_sum(z, a, weight, order + 1, *rest)
-
-
-@differentiable
-class bias_change(Function):
-    """DB(z) v = P_1(z, v) - v P_1(z, 1) with uniform weights, where DB is symmetric: one pass over
-    the units where two sums would be two."""
-
-    @staticmethod
-    def forward(z, v, units, options):  # type: ignore[override]
-        return ops.bias_change(z, v, units, options.text)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        z, v, ctx.units, ctx.options = inputs
-        ctx.save_for_backward(z, v)
-        ctx.save_for_forward(z, v)
-
-    @staticmethod
-    def backward(ctx, u):  # type: ignore[override]
-        z, v = ctx.saved_tensors
-        rest = ctx.units, ctx.options
-        grad_z = _twist(z, u, v, None, rest) if ctx.needs_input_grad[0] else None
-        return grad_z, bias_change(z, u, *rest), None, None
-
-    @staticmethod
-    def tangent(ctx, dz, dv, *_):  # type: ignore[override]
-        z, v = ctx.saved_tensors
-        rest = ctx.units, ctx.options
-        change = torch.zeros_like(z) if dv is None else bias_change(z, dv, *rest)
-        if dz is not None:
-            change = change + _moved_sum(z, v, None, dz, 1, rest)
-            change = change - v * _moved_sum(z, None, None, dz, 1, rest)
-        return change
-
-    @staticmethod
-    def vmap(info, in_dims, z, v, units, options):  # type: ignore[override]
-        return _vmap_rows(
-            lambda rows, _: bias_change(*rows, units, options),
-            info.batch_size,
-            (z, v),
-            in_dims[:2],
-            None,
-            None,
-        )
-
-
-def _twist(z: Tensor, q: Tensor, v: Tensor, weight: Tensor | None, rest: Any) -> Tensor:
-    """The derivative of q . DB(z) v by z: a third-order sum over pairs."""
-
-    def total(a: Tensor | None) -> Tensor:
-        return pair_sum(z, a, weight, 2, *rest)
-
-    return q * v * total(None) + total(q * v) - q * total(v) - v * total(q)
-
-
-@differentiable
-class pair_outer(Function):
-    """The derivative of sum(g * P_n(z, a)) by the weights; `weight` only lends its shape."""
-
-    @staticmethod
-    def forward(z, g, a, weight, order, units, options):  # type: ignore[override]
-        return ops.pair_outer(z, g, a, weight, order, units, options.text)
-
-    @staticmethod
-    def setup_context(ctx, inputs, output):  # type: ignore[override]
-        z, g, a, weight, ctx.order, ctx.units, ctx.options = inputs
-        ctx.save_for_backward(z, g, a)
-        ctx.save_for_forward(z, g, a, weight)
-
-    @staticmethod
-    def backward(ctx, cotangent):  # type: ignore[override]
-        z, g, a = ctx.saved_tensors
-        order, rest = ctx.order, (ctx.units, ctx.options)
-        back = ctx.options.sums.transpose(cotangent)
-        grad_z = grad_g = grad_a = None
-        if ctx.needs_input_grad[0]:
-            received = pair_sum(z, g, back, order + 1, *rest) * (-1) ** order
-            grad_z = (received if a is None else received * a) - g * pair_sum(
-                z, a, cotangent, order + 1, *rest
-            )
-        if ctx.needs_input_grad[1]:
-            grad_g = pair_sum(z, a, cotangent, order, *rest)
-        if a is not None and ctx.needs_input_grad[2]:
-            grad_a = pair_sum(z, g, back, order, *rest) * (-1) ** (order + 1)
-        return grad_z, grad_g, grad_a, None, None, None, None
-
-    @staticmethod
-    def tangent(ctx, dz, dg, da, *_):  # type: ignore[override]
-        z, g, a, weight = ctx.saved_tensors
-        order, rest = ctx.order, (ctx.units, ctx.options)
-
-        def outer(left: Tensor, right: Tensor | None, n: int) -> Tensor:
-            return pair_outer(z, left, right, weight, n, *rest)
-
-        change = torch.zeros_like(weight)
-        if dz is not None:
-            change = change + outer(g, dz if a is None else a * dz, order + 1)
-            change = change - outer(g * dz, a, order + 1)
-        if dg is not None:
-            change = change + outer(dg, a, order)
-        if da is not None:
-            change = change + outer(g, da, order)
-        return change
-
-    @staticmethod
-    def vmap(info, in_dims, z, g, a, weight, order, units, options):  # type: ignore[override]
-        # the sum runs over rows, so batches cannot be folded into them
-        results = [
-            pair_outer(*_one_of_batch((z, g, a, weight), in_dims, b), order, units, options)
-            for b in range(info.batch_size)
-        ]
-        return torch.stack(results), 0
+from ibnn._core.pair_sums import moved_sum, pair_outer, pair_sum, twist
+from ibnn._core.transforms import differentiable, is_plain, vmap_rows
 
 
 @differentiable
@@ -250,7 +47,7 @@ class linear_solve(Function):
         q, _ = linear_solve(z, grad_v + of_dot * total(None, 0), strength, weight, *rest)
         grad_z = grad_strength = grad_weight = None
         if ctx.needs_input_grad[0]:
-            grad_z = of_dot * bias_change - c * _twist(z, q, v, weight, rest)
+            grad_z = of_dot * bias_change - c * twist(z, q, v, weight, rest)
         if ctx.needs_input_grad[2]:
             grad_strength = -_row_sum(q * bias_change)
         if weight is not None and ctx.needs_input_grad[3]:
@@ -274,9 +71,9 @@ class linear_solve(Function):
         right = torch.zeros_like(v) if dg is None else dg
         bias_change = torch.zeros_like(v)
         if dz is not None:
-            bias_change = bias_change + _moved_sum(z, None, weight, dz, 0, rest)
-            twist = _moved_sum(z, v, weight, dz, 1, rest)
-            right = right - c * (twist - v * _moved_sum(z, None, weight, dz, 1, rest))
+            bias_change = bias_change + moved_sum(z, None, weight, dz, 0, rest)
+            twist = moved_sum(z, v, weight, dz, 1, rest)
+            right = right - c * (twist - v * moved_sum(z, None, weight, dz, 1, rest))
         if dstrength is not None:
             right = right - dstrength.unsqueeze(-1) * (total(v, 1) - v * total(None, 1))
         if dweight is not None:
@@ -287,7 +84,7 @@ class linear_solve(Function):
 
     @staticmethod
     def vmap(info, in_dims, z, g, strength, weight, units, options):  # type: ignore[override]
-        return _vmap_rows(
+        return vmap_rows(
             lambda rows, w: linear_solve(*rows, w, units, options),
             info.batch_size,
             (z, g, strength),
@@ -406,7 +203,7 @@ class implicit_solve(Function):
 
     @staticmethod
     def vmap(info, in_dims, y, lam, slope, weight, start, *rest):  # type: ignore[override]
-        return _vmap_rows(
+        return vmap_rows(
             lambda rows, w: implicit_solve(*rows[:3], w, rows[3], *rest),
             info.batch_size,
             (y, lam, slope, start),
@@ -421,8 +218,8 @@ def _slope_change(z: Tensor, weight: Tensor | None, rest: Any) -> Tensor:
     would cost digits; and it is a difference of terms as large as z, which takes a double's."""
     if z.device.type != "mps":  # which has no doubles
         weight = None if weight is None else weight.double()
-        return _moved_sum(z.double(), None, weight, _centered(z.double()), 0, rest).to(z.dtype)
-    return _moved_sum(z, None, weight, _centered(z), 0, rest)
+        return moved_sum(z.double(), None, weight, _centered(z.double()), 0, rest).to(z.dtype)
+    return moved_sum(z, None, weight, _centered(z), 0, rest)
 
 
 def _centered(z: Tensor) -> Tensor:
@@ -431,53 +228,3 @@ def _centered(z: Tensor) -> Tensor:
 
 def _row_sum(x: Tensor) -> Tensor:
     return x.sum(-1)
-
-
-def _vmap_rows(
-    apply: Callable[..., Any],
-    batch: int,
-    rows: Sequence[Tensor | None],
-    row_dims: Sequence[int | None],
-    weight: Tensor | None,
-    weight_dim: int | None,
-) -> tuple[Any, Any]:
-    """`apply(rows, weight)` under vmap; only a batch of weights needs a loop."""
-    if weight is not None and weight_dim is not None:
-        results = [
-            apply(_one_of_batch(rows, row_dims, b), weight.select(weight_dim, b))
-            for b in range(batch)
-        ]
-        if isinstance(results[0], Tensor):
-            return torch.stack(results), 0
-        return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
-    result = apply(_fold(batch, rows, row_dims), weight)
-    if isinstance(result, Tensor):
-        return _unfold(batch, result), 0
-    return tuple(_unfold(batch, r) for r in result), (0,) * len(result)
-
-
-def _fold(
-    batch: int, tensors: Sequence[Tensor | None], dims: Sequence[int | None]
-) -> list[Tensor | None]:
-    """Puts a vmapped dim into the rows: rows are independent, so a batch is more of them."""
-    folded = []
-    for tensor, dim in zip(tensors, dims, strict=True):
-        if tensor is None:
-            folded.append(None)
-            continue
-        moved = tensor.expand(batch, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-        folded.append(moved.reshape(-1, *moved.shape[2:]))
-    return folded
-
-
-def _unfold(batch: int, folded: Tensor) -> Tensor:
-    return folded.reshape(batch, len(folded) // batch, *folded.shape[1:])
-
-
-def _one_of_batch(
-    tensors: Sequence[Tensor | None], dims: Sequence[int | None], b: int
-) -> list[Tensor | None]:
-    return [
-        t if t is None or d is None else t.select(d, b)
-        for t, d in zip(tensors, dims[: len(tensors)], strict=True)
-    ]

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
-from ibnn._core import adjoint
 from ibnn._core.options import SolveOptions
+from ibnn._core.pair_sums import bias_change, pair_sum
 from ibnn._core.rows import Rows
+from ibnn._core.transforms import is_plain
 
 
 def explicit_step(
@@ -20,11 +21,11 @@ def explicit_step(
 ) -> Tensor:
     """z = y - lam B(y); lam and slope have been checked by `rows`."""
     single = lam.numel() == 1 == slope.numel() and lam.device == slope.device == y.device
-    plain = adjoint.is_plain() and forward_ad._current_level < 0
+    plain = is_plain() and forward_ad._current_level < 0
     if single and plain and weight is None and not slope.requires_grad:
         return _OneNode.plainly(y, lam, slope, rows, options)[0]
     flat, lam, slope = rows.flatten(y), rows.spread(lam), rows.spread(slope)
-    bias = adjoint.pair_sum(flat * slope.unsqueeze(-1), None, weight, 0, rows.units, options)
+    bias = pair_sum(flat * slope.unsqueeze(-1), None, weight, 0, rows.units, options)
     return rows.restore(torch.addcmul(flat, lam.unsqueeze(-1), bias, value=-1))
 
 
@@ -36,7 +37,7 @@ class _OneNode(Function):
     def forward(ctx, y, lam, slope, rows, options):  # type: ignore[override]
         flat = rows.flatten(y)
         scaled = flat * rows.values(slope)
-        bias = adjoint.pair_sum(scaled, None, None, 0, rows.units, options)
+        bias = pair_sum(scaled, None, None, 0, rows.units, options)
         ctx.save_for_backward(lam, slope, scaled, bias)
         ctx.rows, ctx.options = rows, options
         ctx.set_materialize_grads(False)
@@ -52,10 +53,10 @@ class _OneNode(Function):
         if g is not None:
             g = rows.flatten(g)
             if torch.is_grad_enabled():
-                bias = adjoint.pair_sum(scaled, None, None, 0, *rest)
+                bias = pair_sum(scaled, None, None, 0, *rest)
             if ctx.needs_input_grad[1]:
                 grad_lam = -rows.gather((g * bias).sum(-1), lam)
-            change = adjoint.bias_change(scaled, g, *rest)
+            change = bias_change(scaled, g, *rest)
             through = torch.addcmul(g, rows.values(lam) * p, change, value=-1)
             grad = through if grad is None else grad + through
         return None if grad is None else rows.restore(grad), grad_lam, None, None, None

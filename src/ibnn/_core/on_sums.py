@@ -130,23 +130,24 @@ def solve_on_sums(
     p = slope.unsqueeze(-1)
     spread = (high - low) * p
     width = _NARROWEST[y.dtype]
+    equation = system(y, lam * slope, slope, weight, units, options)
     # above the threshold units of a narrow row part as far as sigma is not straight
-    convex = system(y, lam * slope, slope, weight, units, options).convex().unsqueeze(-1)
-    narrow = (spread > 0) & (spread < width) & convex
+    narrow = (spread > 0) & (spread < width) & equation.convex().unsqueeze(-1)
     blow = torch.where(narrow, (width / spread).log2().floor().exp2(), 1)
     blow = blow.clamp(max=torch.finfo(y.dtype).max).to(y.dtype)
     scaled = (y - origin) * p * blow
     start = (begin - origin) * p * blow
     start = torch.where(start.isfinite(), start, scaled)
-    found = _find(scaled, lam, slope, start, weight, units, options)
+    equation = replace(equation, y=scaled)
+    found = _find(equation, lam, slope, start, weight, units, options)
     z = origin + found.z / blow / p
     residual = found.residual / (blow * p).squeeze(-1)
     return replace(found, z=z.to(y.dtype), residual=residual.to(y.dtype))
 
 
-def _find(y, lam, slope, start, weight, units, options) -> Found:
-    solver, doubles = options.solver, y.dtype == torch.float32 and y.device.type != "mps"
-    equation = system(y, lam * slope, slope, weight, units, options)
+def _find(equation: System, lam, slope, start, weight, units, options) -> Found:
+    y, solver = equation.y, options.solver
+    doubles = y.dtype == torch.float32 and y.device.type != "mps"
     # other solvers, and counted steps, are shown as they are
     if not doubles or not solver.reduces or options.max_steps is not None:
         found = solver.find(equation, start, options.steps_allowed)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ibnn import engine as engines
+from ibnn._core.later import is_asynchronous
 from ibnn._core.on_sums import is_drowned, tolerances
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve
@@ -29,7 +30,7 @@ def solve(
     options: SolveOptions,
 ) -> RowSolutions | None:
     """What the engine finds; None unless all rows are solved."""
-    if lam.numel() != 1 or slope.numel() != 1 or not y.is_cpu or not y.numel():
+    if lam.numel() != 1 or slope.numel() != 1 or not y.numel() or is_asynchronous(y):
         return None
     p = slope.item()
     strength = lam.item() * p
@@ -67,7 +68,7 @@ def adjoint(
     options: SolveOptions,
 ) -> tuple[Tensor, Tensor] | None:
     """v with J(z) v = g, and v . B(z) of each row; None unless they are as good as promised."""
-    if strength.numel() != 1 or not z.is_cpu or not z.numel():
+    if strength.numel() != 1 or not z.numel() or is_asynchronous(z):
         return None
     c = strength.item()
     if not math.isfinite(c) or (c >= 1 and weight is None):

@@ -3,11 +3,12 @@
 import torch
 from torch import Tensor
 
-from ibnn._core import adjoint, on_sums
+from ibnn._core import adjoint, on_sums, pair_sums
 from ibnn._core.explicit import explicit_step
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows
 from ibnn._core.solution import report
+from ibnn._core.transforms import is_plain
 from ibnn.coupling import Coupling
 from ibnn.solver import Lite
 
@@ -34,7 +35,7 @@ def solve_rows(
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
     directly = y.numel() and (options.adjoint == "unrolled" or isinstance(options.solver, Lite))
     rest = rows.units, options
-    if adjoint.is_plain() and not directly:
+    if is_plain() and not directly:
         kept = torch.is_grad_enabled()
         z, _, *record = adjoint.implicit_solve(
             y, lam, slope, weight, begin, *rest, kept, rows, asked
@@ -76,7 +77,7 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     p = slope.unsqueeze(-1)
 
     def pair_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:
-        return adjoint.pair_sum(z, a, weight, order, units, options)
+        return pair_sums.pair_sum(z, a, weight, order, units, options)
 
     def linear_solve(z: Tensor, g: Tensor, strength: Tensor) -> Tensor:
         return adjoint.linear_solve(z, g, strength, weight, units, options)[0]

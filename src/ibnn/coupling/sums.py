@@ -1,9 +1,9 @@
 """The sums over the weighted pairs of a row that everything is made of, in plain torch.
 
 `P_n(z, a)_i = sum_k w_ik a_k s_n(z_k - z_i)`, with s_n the n-th derivative of sigma (-1: its
-primitive) and `a` None for ones. Plain numbers in, plain numbers out: gradients are built from
-these sums in `ibnn._core.adjoint`. Rows are flat, `units` is the shape of a row before that, and z
-is in units where sigma has slope 1.
+primitive) and `a` None for ones. Plain numbers in, plain numbers out: gradients are made of these
+sums in `ibnn._core.pair_sums`. Rows are flat, `units` is the shape of a row before that, and z is
+in units where sigma has slope 1.
 """
 
 from collections.abc import Callable, Sequence

@@ -4,6 +4,7 @@ A clamp stops the gradient outside its range, so a value that left it stays out 
 gradient passes outside too, but only where it leads back in.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +13,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ibnn._core import later
-from ibnn._core.adjoint import differentiable, is_plain
 from ibnn._core.solution import ThresholdWarning, warn_user
+from ibnn._core.transforms import differentiable, is_plain
 from ibnn.coupling import Coupling
 from ibnn.sigma import Sigma
 from ibnn.theory import uniqueness_threshold
@@ -31,12 +32,12 @@ class Limits:
 
     low: float | None = None
     high: Tensor | None = None
-    single: float | None = None  # high as a number, where it is the only limit and can be read
+    single: float = -math.inf  # high as a number, where it is the only limit and can be read
 
     def keep(self, lam: Tensor) -> Tensor:
         """lam within the limits."""
-        single = self.single
-        if single is not None and lam.numel() == 1 and lam.is_cpu and lam.item() <= single:
+        readable = self.single > -math.inf and lam.numel() == 1 and not later.is_asynchronous(lam)
+        if readable and lam.item() <= self.single:
             return lam  # as nearly always
         if self.low is not None:
             lam = keep_above(lam, self.low)

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, fx, nn
 
 from ibnn import solver as solvers
-from ibnn._core.adjoint import is_plain
+from ibnn._core.later import is_asynchronous
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor
 from ibnn._core.solve import value_of_rows
+from ibnn._core.transforms import is_plain
 from ibnn.coupling import Coupling
 from ibnn.functional import solve_options
 from ibnn.nn import record
@@ -204,8 +205,8 @@ class ImplicitLayer(nn.Module):
         if self._known_limits is None or self._known_limits[0] != made_of:
             limits = limits_of(bounded, slope, self.coupling, self.sigma)
             high = limits.high
-            if limits.low is None and high is not None and high.numel() == 1 and high.is_cpu:
-                limits = replace(limits, single=high.item())
+            if limits.low is None and high is not None and not is_asynchronous(high):
+                limits = replace(limits, single=float(high.min()))
             self._known_limits = made_of, limits
         return self._known_limits[1]
 

@@ -52,9 +52,9 @@ class Newton(Iteration):
         if len(unsolved):
             part, z = system.rows(unsolved), found.z[unsolved]
             residual = part.residual(z)
-            share = part.excess_of_step(residual, self._direction(part, z, residual))
+            multiple = part.excess_of_step(residual, self._direction(part, z, residual))
             found.excess = found.excess.index_copy(
-                0, unsolved, torch.minimum(share, found.excess[unsolved])
+                0, unsolved, torch.minimum(multiple, found.excess[unsolved])
             )
         return found
 

@@ -15,7 +15,7 @@ PairSum = Callable[[Tensor, Tensor | None, int], Tensor]
 # J(z)^-1 g with everything else bound: (z, g, strength) -> v
 LinearSolve = Callable[[Tensor, Tensor, Tensor], Tensor]
 
-# the share of a row's spread to which z is found, for gradients within 1e-4 and 1e-8
+# the fraction of a row's spread to which z is found, for gradients within 1e-4 and 1e-8
 RESOLUTION = {torch.float32: 1e-5, torch.float64: 1e-9}
 # how many times the accuracy aimed at the one promised is, with a factor of 2 to spare
 LOOSER = {torch.float32: 2.5, torch.float64: 50.0}
@@ -86,9 +86,9 @@ class System:
         varies over 1, and residual / margin bounds the way to the solution)."""
         eps, tiny = torch.finfo(self.y.dtype).eps, torch.finfo(self.y.dtype).tiny
         allowed = torch.maximum(self.accuracy, eps * self.y.abs()).clamp_min(tiny)
-        share = (step.abs() / allowed).amax(-1)
+        multiple = (step.abs() / allowed).amax(-1)
         near = residual.abs().amax(-1) <= 0.1 * self.margin.squeeze(-1)
-        return torch.where(near, share, torch.inf)
+        return torch.where(near, multiple, torch.inf)
 
     @property
     def spread(self) -> Tensor:

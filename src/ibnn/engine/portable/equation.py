@@ -40,10 +40,10 @@ class Rows:
         return (z - self.y).addcmul_(self.strength, field.bias)
 
     def measure(self, residual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Per row: the largest residual, the largest as a share of what is allowed, the mean."""
+        """Per row: the largest residual, the largest as a multiple of what is allowed, the mean."""
         size = residual.abs()
         worst = size.amax(1)
         # nothing is asked below the rounding of the equation's own terms
         floor = (self.y.abs() + self.strength.abs()).mul_(4 * torch.finfo(size.dtype).eps)
-        share = size.div_(torch.maximum(floor, self.goal, out=floor))
-        return worst, share.amax(1), share.square_().mean(1).sqrt_()
+        multiple = size.div_(torch.maximum(floor, self.goal, out=floor))
+        return worst, multiple.amax(1), multiple.square_().mean(1).sqrt_()

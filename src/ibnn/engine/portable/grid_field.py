@@ -88,15 +88,15 @@ class GridField:
         scale = g.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
         if self.near_threshold:
             # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
-            share = self.taps.apply(self._spread(g / kept), IDENTITY, 1)
+            right = self.taps.apply(self._spread(g / kept), IDENTITY, 1)
             mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1)
         else:
             node_kept = 1 - strength * self.taps.apply(self.density, 1, 1)
             node_kept = torch.maximum(node_kept, self._least)
-            share = self.taps.apply(self._spread(g), IDENTITY, 1).div_(node_kept)
+            right = self.taps.apply(self._spread(g), IDENTITY, 1).div_(node_kept)
             mixing = self.taps.apply(self.density, IDENTITY, 1).div_(node_kept)
         w, left = self._conjugate_gradients(
-            share.div_(scale), mixing.mul_(strength), strength, tolerance
+            right.div_(scale), mixing.mul_(strength), strength, tolerance
         )
         u = self.places.gather(self.taps.apply(w.mul_(scale), 1, 1))
         return torch.addcmul(g, u, strength, value=-1).div_(kept), left

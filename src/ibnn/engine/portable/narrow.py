@@ -16,7 +16,7 @@ from torch import Tensor
 CUBIC = {"tanh": -1 / 3, "erf": -math.pi / 12, "arctan": -(math.pi**2) / 12, "hardtanh": 0.0}
 FIFTH = {"tanh": 2 / 15, "erf": math.pi**2 / 160, "arctan": math.pi**4 / 80, "hardtanh": 0.0}
 # the fixed point below is right to RATE^STEPS of the spread, and what the fifth power leaves is
-# this share of it
+# this fraction of it
 STEPS = 5
 RATE = {torch.float32: 0.02, torch.float64: 5e-4}
 LEFT = {torch.float32: 1e-6, torch.float64: 1e-12}
@@ -61,7 +61,7 @@ def solve_jacobian(
         w = (right + 3 * cubic * (2 * first * t - other)) / kept
     bias = CUBIC[sigma] * (third - 3 * second * t - square * t) - t
     span = t.amax(1) - t.amin(1)
-    # how much an error of B, as a share of it, weighs in v; in v . B it always weighs 1
+    # how much an error of B, as a fraction of it, weighs in v; in v . B it always weighs 1
     gain = (strength.abs() / rest).clamp(min=1).squeeze(1)
     error = 5 * FIFTH[sigma] * gain * span**4
     # B sums to 0: the mean of v adds nothing to the product

@@ -43,8 +43,8 @@ class WindowField(UnitField):
         """(1/D) sum_k a_k s_n(z_k - z_i)."""
         result = torch.empty_like(self.z)
         few = None if a is None else a[:, self.inside]
-        share = len(self.inside) / self.z.shape[1]
-        result[:, self.inside] = self.grid.pair_sum(few, order) * share
+        fraction = len(self.inside) / self.z.shape[1]
+        result[:, self.inside] = self.grid.pair_sum(few, order) * fraction
         far = self.z[0, self.outside]
         for part in torch.arange(len(far), device=far.device).split(
             max(1, BLOCK // self.z.shape[1])

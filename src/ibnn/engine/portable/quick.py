@@ -18,7 +18,7 @@ MOST_STEPS = 7
 SPREAD_ROUNDS, START_STEPS = 3, 2
 # at least the largest second derivative of tanh (0.77), erf (0.76) and arctan (1.02)
 CURVATURE = 1.03
-# a direction from a grid is right to this share
+# a direction from a grid is right to this fraction
 GRID_ERROR = 1e-4
 
 

@@ -1,0 +1,82 @@
+"""What torch does to functions of autograd: compilers, forward mode and vmap, over rows."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function, forward_ad
+
+
+def is_plain() -> bool:
+    """Whether tensors are just tensors here: no torch.compile, no torch.func at work."""
+    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+
+
+def differentiable(function: Any) -> Callable[..., Any]:
+    """`function.apply`, with its `tangent` as forward mode except while torch.compile traces, which
+    takes no function that has one."""
+    forward_mode: Any = type(function.__name__, (function,), {"jvp": function.tangent})
+    # `apply` binds its arguments by name at every call, 0.1 ms, which only torch.func needs
+    plainly: Any = super(Function, forward_mode).apply  # type: ignore[attr-defined]
+
+    def apply(*args: Any) -> Any:
+        if torch.compiler.is_compiling():
+            return function.apply(*args)
+        if not is_plain():
+            return forward_mode.apply(*args)
+        if not torch.is_grad_enabled() and forward_ad._current_level < 0:
+            return function.forward(*args)  # no graph, no tangents: 20 us less
+        return plainly(*args)
+
+    return apply
+
+
+def vmap_rows(
+    apply: Callable[..., Any],
+    batch: int,
+    rows: Sequence[Tensor | None],
+    row_dims: Sequence[int | None],
+    weight: Tensor | None,
+    weight_dim: int | None,
+) -> tuple[Any, Any]:
+    """`apply(rows, weight)` under vmap; only a batch of weights needs a loop."""
+    if weight is not None and weight_dim is not None:
+        results = [
+            apply(one_of_batch(rows, row_dims, b), weight.select(weight_dim, b))
+            for b in range(batch)
+        ]
+        if isinstance(results[0], Tensor):
+            return torch.stack(results), 0
+        return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
+    result = apply(_fold(batch, rows, row_dims), weight)
+    if isinstance(result, Tensor):
+        return _unfold(batch, result), 0
+    return tuple(_unfold(batch, r) for r in result), (0,) * len(result)
+
+
+def _fold(
+    batch: int, tensors: Sequence[Tensor | None], dims: Sequence[int | None]
+) -> list[Tensor | None]:
+    """Puts a vmapped dim into the rows: rows are independent, so a batch is more of them."""
+    folded = []
+    for tensor, dim in zip(tensors, dims, strict=True):
+        if tensor is None:
+            folded.append(None)
+            continue
+        moved = tensor.expand(batch, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
+        folded.append(moved.reshape(-1, *moved.shape[2:]))
+    return folded
+
+
+def _unfold(batch: int, folded: Tensor) -> Tensor:
+    return folded.reshape(batch, len(folded) // batch, *folded.shape[1:])
+
+
+def one_of_batch(
+    tensors: Sequence[Tensor | None], dims: Sequence[int | None], b: int
+) -> list[Tensor | None]:
+    return [
+        t if t is None or d is None else t.select(d, b)
+        for t, d in zip(tensors, dims[: len(tensors)], strict=True)
+    ]
