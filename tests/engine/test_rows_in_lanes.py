@@ -1,5 +1,5 @@
 """Rows that the compiled engine solves several at a time, a row in each lane: by all pairs of their
-units, or by running sums over sorted units."""
+units, by running sums over sorted units, or on nodes."""
 
 import numpy as np
 import pytest
@@ -46,6 +46,7 @@ def cases(units: int, slope: float, lams) -> list[tuple[str, np.ndarray, float]]
 
 CASES = [
     *((units, "tanh", dtype) for units in SHORT + LONG for dtype in ATOL),
+    (400, "tanh", torch.float32),
     *((units, "hardtanh", dtype) for units in (2, 7, 48) for dtype in ATOL),
     # these two are solved in lanes in float32 only
     *((units, sigma, torch.float32) for units in (2, 7, 48) for sigma in ("arctan", "erf")),
@@ -106,7 +107,7 @@ def test_strong_coupling_is_solved_or_reported(units):
         assert (true <= residual.double()[:, None] + rounding + asked_for).all()
 
 
-@pytest.mark.parametrize("units", [2, 5, 16, 40, 100, 300])
+@pytest.mark.parametrize("units", [2, 5, 16, 40, 100, 300, 1000])
 def test_a_row_is_the_same_in_any_company(units):
     """Bit by bit: alone, among others, and in another lane."""
     rng = np.random.default_rng(units)

@@ -7,6 +7,10 @@ namespace ibnn {
 // One row of eight coefficients per cell.
 class CellTable {
  public:
+  // Rows that are set one by one.
+  void resize(long cells) { table_.resize(cells * 8); }
+  float* row(long cell) { return table_.slot(cell * 8, 8); }
+
   // Values, slopes and curvatures (per cell, per cell^2) at both ends of each cell: polynomials of degree 5. `first` is
   // the node at the left end of the first cell.
   void set_quintic(long cells, const float* value, const float* slope, const float* curvature) {

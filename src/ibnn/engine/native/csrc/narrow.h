@@ -11,6 +11,15 @@ namespace ibnn {
 
 template <Sigma kind> class Narrow {
  public:
+  // Whether rows whose z has this range are for this: also small enough for the iteration to shrink by ten with each step, for
+  // its rate is 6 |a| gain range^2.
+  template <class T> static bool near_enough(double c, double range) {
+    if (!(c < 1)) return false;
+    if (kind == Sigma::hardtanh) return range < 1 - 1e-6;
+    const double square = range * range;
+    return kFifth * gain(c) * square * square <= kAllowed<T> && 6 * std::fabs(kCubic) * gain(c) * square <= 0.1;
+  }
+
   // y and its spread before the slope. False: the row is too wide for this, or c is not below the threshold.
   template <class T>
   bool find_roots(const T* y, long n, double spread, double c, double slope, T* z, Outcome* out) {
@@ -93,14 +102,6 @@ template <Sigma kind> class Narrow {
 
   // How much an error of B, as a share of it, weighs in z; in v . B it always weighs 1.
   static double gain(double c) { return std::max(1.0, std::fabs(c) / (1 - c)); }
-
-  // Also small enough for the iteration to shrink by ten with each step: its rate is 6 |a| gain range^2.
-  template <class T> static bool near_enough(double c, double range) {
-    if (!(c < 1)) return false;
-    if (kind == Sigma::hardtanh) return range < 1 - 1e-6;
-    const double square = range * range;
-    return kFifth * gain(c) * square * square <= kAllowed<T> && 6 * std::fabs(kCubic) * gain(c) * square <= 0.1;
-  }
 
   template <class T> static double mean_of(const T* x, long n) {
     const double first = x[0];

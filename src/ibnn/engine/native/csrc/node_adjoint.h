@@ -25,18 +25,46 @@ template <Sigma kind> class NodeAdjoint {
       if (!even_ && c * sums_.noise() < -1e-5f) return false;
       if (!solve_nodes(dots, n)) return false;
       back(z, g, n, v);
-      *error = measured(z, g, v, n);
+      *error = measured(z, g, v, n, c, true_);
       if (*error <= kAllowed) return true;
       if (nodes_.by_unit) return false;
     }
     return false;
   }
 
- private:
-  // Largest and smallest node spacing; what is between follows from how strongly the units are coupled.
   static constexpr double kAllowed = 4e-5;  // 1e-4 is promised, and a few units are a sample
   // Nearer to the threshold they are none: they showed 5e-6 of an error of 1e-4 at 0.985. Layers stay below 0.95.
   static constexpr float kNearest = 0.96f;
+
+  // The error of v goes with h^4 |c| m roughness; measured: at most 0.1 times that, and for c < 0, where v is smaller
+  // than g, a larger share of v. For c > 0, m = 1 / (1 - c d) has poles at a distance of about sqrt(1 - c d).
+  static float spacing(float c, float density, float roughness) {
+    const float least = 1 - c * std::min(1.0f, density);
+    const float strength = std::fabs(c) * roughness / (c > 0 ? least : std::sqrt(std::sqrt(least)));
+    const float h = std::sqrt(std::sqrt(3e-4f / std::max(1e-3f, strength)));
+    return kScale * std::min(kWidest, std::max(kClosest, h)) * std::sqrt(std::min(1.0f, std::max(0.01f, 1.5f * least)));
+  }
+
+  // The relative error of v that its true residual, J v - g, speaks of at a few units: where J is near its diagonal the
+  // error is m times it. The unit with the largest g is one of them, for it may outweigh all others.
+  static double measured(const float* z, const float* g, const float* v, long n, float c, TrueResidual<kind>& true_sums) {
+    double products[kSamples + 1], density[kSamples + 1], squares[kSamples + 1], rest = 0;
+    long places[kSamples + 1];
+    for (long k = 0; k < kSamples; ++k) places[k] = (2 * k + 1) * n / (2 * kSamples);
+    places[kSamples] = largest_of(g, n);
+    true_sums.products(z, v, n, places, kSamples + 1, products, density);
+    for (long k = 0; k <= kSamples; ++k) {
+      const long j = places[k];
+      const double error = (static_cast<double>(v[j]) - g[j] + c * products[k]) / (1 - c * density[k]);
+      squares[k] = error * error;
+      if (k < kSamples) rest += squares[k] / kSamples;
+    }
+    const double size = dot(v, v, n);
+    return size > 0 ? std::sqrt((squares[kSamples] + static_cast<double>(n) * rest) / size) : 0;
+  }
+
+ private:
+  // Largest and smallest node spacing; what is between follows from how strongly the units are coupled.
   // The poles of arctan are nearer, at 0.64 against 1.57: at 0.5 its v is right to 4e-6, that of tanh to 1e-5 (1024 normal
   // units of std 1 to 10, c = -1).
   static constexpr float kScale = kind == Sigma::arctan ? 0.5f : 1.0f, kWidest = 0.42f, kClosest = 0.12f;
@@ -53,15 +81,6 @@ template <Sigma kind> class NodeAdjoint {
   CellTable table_;
   TrueResidual<kind> true_;
   Array<float> potential_, density_, density_slope_, m_, u_, u_slope_, rhs_, work_, part_, part_slope_, m_slope_;
-
-  // The error of v goes with h^4 |c| m roughness; measured: at most 0.1 times that, and for c < 0, where v is smaller
-  // than g, a larger share of v. For c > 0, m = 1 / (1 - c d) has poles at a distance of about sqrt(1 - c d).
-  static float spacing(float c, float density, float roughness) {
-    const float least = 1 - c * std::min(1.0f, density);
-    const float strength = std::fabs(c) * roughness / (c > 0 ? least : std::sqrt(std::sqrt(least)));
-    const float h = std::sqrt(std::sqrt(3e-4f / std::max(1e-3f, strength)));
-    return kScale * std::min(kWidest, std::max(kClosest, h)) * std::sqrt(std::min(1.0f, std::max(0.01f, 1.5f * least)));
-  }
 
   // Nodes as close as a normal row of this spread needs (or a share of that); closer if this row is denser somewhere, or
   // less even.
@@ -130,24 +149,6 @@ template <Sigma kind> class NodeAdjoint {
     }
     even_ ? even_sums_.smooth(u_.data(), u_slope_.data()) : sums_.smooth(w, u_.data(), u_slope_.data());
     return share <= 10 * rtol;
-  }
-
-  // The relative error of v that its true residual, J v - g, speaks of at a few units: where J is near its diagonal the
-  // error is m times it. The unit with the largest g is one of them, for it may outweigh all others.
-  double measured(const float* z, const float* g, const float* v, long n) {
-    double products[kSamples + 1], density[kSamples + 1], squares[kSamples + 1], rest = 0;
-    long places[kSamples + 1];
-    for (long k = 0; k < kSamples; ++k) places[k] = (2 * k + 1) * n / (2 * kSamples);
-    places[kSamples] = largest_of(g, n);
-    true_.products(z, v, n, places, kSamples + 1, products, density);
-    for (long k = 0; k <= kSamples; ++k) {
-      const long j = places[k];
-      const double error = (static_cast<double>(v[j]) - g[j] + c_ * products[k]) / (1 - c_ * density[k]);
-      squares[k] = error * error;
-      if (k < kSamples) rest += squares[k] / kSamples;
-    }
-    const double size = dot(v, v, n);
-    return size > 0 ? std::sqrt((squares[kSamples] + static_cast<double>(n) * rest) / size) : 0;
   }
 
   static long largest_of(const float* g, long n) {

@@ -19,7 +19,7 @@ template <Sigma kind> class NodeSolver {
       if (!place(y, n, c, atol, share) || !newton_.finish(0.2f * atol, steps)) return false;
       expand(c);
       back(y, n, z);
-      *residual = measured(y, z, n, c);
+      *residual = measured(y, z, n, c, newton_.worst, true_, &excess_);
       if (excess_ <= atol * newton_.least || nodes_.by_unit) break;
     }
     const float tol = atol * newton_.least;  // a residual r is an error of at most r / least
@@ -28,6 +28,33 @@ template <Sigma kind> class NodeSolver {
 
   bool solve_jacobian(const float* z, const float* g, long n, float c, float* v, double* residual, double* dots) {
     return adjoint_.solve(z, g, n, c, v, residual, dots);
+  }
+
+  // The error of z goes with h^4 |c| m roughness; measured: at most 0.009 times that. For c > 0, z(y) is steeper than y by
+  // up to m, and the nearest point where it is not smooth comes closer with m^(3/2): so do the nodes.
+  static float spacing(float c, float atol, float least, float roughness) {
+    const float strength = std::fabs(c) / least * roughness;
+    const float h = std::sqrt(std::sqrt(45 * atol / std::max(1e-6f, strength)));
+    return kScale * std::min(kWidest, std::max(kClosest, h)) * std::min(1.0f, std::max(0.05f, 1.3f * least * std::sqrt(least)));
+  }
+
+  // The true residual at a few units: enough to see the spline error, which can be large for units crowded in one place
+  // of a cell. `excess` is without what rounding explains; both start at the residual on the nodes.
+  static double measured(const float* y, const float* z, long n, float c, float on_nodes, TrueResidual<kind>& true_sums,
+                         double* excess) {
+    double worst = *excess = on_nodes, sums[6];
+    long places[6];
+    const long samples = n <= 16384 ? 6 : 2;
+    for (long k = 0; k < samples; ++k) places[k] = (2 * k + 1) * n / (2 * samples);
+    true_sums.sums(z, n, places, samples, sums);
+    for (long k = 0; k < samples; ++k) {
+      const long j = places[k];
+      const double r = std::fabs(static_cast<double>(z[j]) + c * sums[k] - y[j]);
+      if (!std::isfinite(r)) return *excess = std::numeric_limits<double>::infinity();
+      worst = std::max(worst, r);
+      *excess = std::max(*excess, r - kUlps * std::fabs(y[j]));
+    }
+    return worst;
   }
 
  private:
@@ -40,14 +67,6 @@ template <Sigma kind> class NodeSolver {
   TrueResidual<kind> true_;
   double excess_ = 0;  // measured residual without what rounding explains
   Array<float> value_, slope_, curvature_;
-
-  // The error of z goes with h^4 |c| m roughness; measured: at most 0.009 times that. For c > 0, z(y) is steeper than y by
-  // up to m, and the nearest point where it is not smooth comes closer with m^(3/2): so do the nodes.
-  static float spacing(float c, float atol, float least, float roughness) {
-    const float strength = std::fabs(c) / least * roughness;
-    const float h = std::sqrt(std::sqrt(45 * atol / std::max(1e-6f, strength)));
-    return kScale * std::min(kWidest, std::max(kClosest, h)) * std::min(1.0f, std::max(0.05f, 1.3f * least * std::sqrt(least)));
-  }
 
   // Nodes as close as a normal row needs (or a share of that); closer if this row is denser somewhere, or less even.
   bool place(const float* y, long n, float c, float atol, float share) {
@@ -86,24 +105,6 @@ template <Sigma kind> class NodeSolver {
         y, nullptr, n, z,
         [&](const float* x, const float*, long count, float* out) { table_.add_quintic(nodes_.grid, x, count, out); },
         [&](long s, long i) { z[i] = newton_.points[s] - newton_.r[s] * newton_.m[s]; });
-  }
-
-  // The true residual at a few units: enough to see the spline error, which can be large for units crowded in one place
-  // of a cell.
-  double measured(const float* y, const float* z, long n, float c) {
-    double worst = excess_ = newton_.worst, sums[6];
-    long places[6];
-    const long samples = n <= 16384 ? 6 : 2;
-    for (long k = 0; k < samples; ++k) places[k] = (2 * k + 1) * n / (2 * samples);
-    true_.sums(z, n, places, samples, sums);
-    for (long k = 0; k < samples; ++k) {
-      const long j = places[k];
-      const double r = std::fabs(static_cast<double>(z[j]) + c * sums[k] - y[j]);
-      if (!std::isfinite(r)) return excess_ = std::numeric_limits<double>::infinity();
-      worst = std::max(worst, r);
-      excess_ = std::max(excess_, r - kUlps * std::fabs(y[j]));
-    }
-    return worst;
   }
 };
 

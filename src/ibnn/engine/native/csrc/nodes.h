@@ -35,6 +35,14 @@ class Nodes {
     return set_apart(row, g, n, most, h, fewest) || one_for_each(row, g, n, limit);
   }
 
+  // The same, and false where all units together do not fit on an even grid of `most` cells.
+  bool place_evenly(const float* row, const float* g, long n, float low, float high, float h, long fewest, long most) {
+    split = by_unit = false, before = 0;
+    if (high - low <= 1e-6f * std::max(std::fabs(low), std::fabs(high))) return false;
+    const long wanted = cells_for(low, high, h, fewest);
+    return wanted <= most && on_grid(row, g, n, low, high, wanted);
+  }
+
   // How unevenly the units fill the cells: the largest second difference of the weights. Where they fill them evenly, the
   // errors of interpolation at different places of a cell cancel.
   float roughness() const {

@@ -20,15 +20,13 @@ template <Sigma kind, class T> class PackEngine {
   // The longest rows that any lane is for: beyond it their numbers leave the cache, and nodes serve floats better.
   static constexpr long longest = kind != Sigma::tanh ? 64 : (sizeof(T) == 4 ? 640 : 16384);
 
-  // Solves the pack of rows that starts at `first`. `otherwise(row)` is called for rows that are not for this engine, or
-  // that it could not solve.
-  template <class Otherwise> void find_roots(const RootTask<T>& task, long first, Otherwise otherwise) {
+  // Solves a pack of rows. `otherwise(row)` is called for rows that are not for this engine, or that it could not solve.
+  template <class Otherwise> void find_roots(const RootTask<T>& task, const RowPack<T>& pack, Otherwise otherwise) {
     const long n = task.layout.units;
-    const RowPack<T> pack(task.layout, first);
     const int count = pack.count();
     reserve(n);
     pack.read(task.y, raw_.data());
-    const V c = lanes_of<T>(task.strength, first, count), p = lanes_of<T>(task.slope, first, count);
+    const V c = pack.lanes_of(task.strength), p = pack.lanes_of(task.slope);
     V low, high;
     range_of_lanes<T>(raw_.data(), n, &low, &high);
     const V range = p * (high - low);
@@ -39,7 +37,7 @@ template <Sigma kind, class T> class PackEngine {
     const V around = 2 * reach - range;
     M mine = finite_lanes<T>(raw_.data(), n) & (c < 1) & (c > T(-1e30)) & (c != 0) & (range < T(1e30));
     // Gradients are made of differences, over which sigma varies if they are large; and of J, which enlarges errors for c > 0.
-    const V near = static_cast<T>(task.resolution) * least_of(range, c > 0 ? pack_of(T(1)) : pack_of(T(2))), asked = lanes_of<T>(task.atol, first, count);
+    const V near = static_cast<T>(task.resolution) * least_of(range, c > 0 ? pack_of(T(1)) : pack_of(T(2))), asked = pack.lanes_of(task.atol);
     // What rounding leaves of B, which is at most 1 and the spread of z, must not be seen in z, nor in its differences.
     const V noise = 2 * kUlp * size_of(c), least = c > 0 ? 1 - c : pack_of(T(1));
     mine &= (noise * least_of(reach, pack_of(T(1))) <= 4 * least * asked) & ((c < 0) | (noise <= T(5e-5) * least));
@@ -57,25 +55,24 @@ template <Sigma kind, class T> class PackEngine {
       for (long i = 0; i < n; ++i) out_[i] = now ? origin + in_[i] / p : out_[i];
       for (int lane = 0; lane < count; ++lane)
         if (now[lane]) {
-          task.residual[first + lane] = found.residual[lane];
-          task.steps[first + lane] = static_cast<int>(found.steps[lane]);
-          task.solved[first + lane] = found.solved[lane] != 0;
+          task.residual[pack.row(lane)] = found.residual[lane];
+          task.steps[pack.row(lane)] = static_cast<int>(found.steps[lane]);
+          task.solved[pack.row(lane)] = found.solved[lane] != 0;
         }
       solved |= now & found.solved;
     }
     pack.write(out_.data(), task.z);
     for (int lane = 0; lane < count; ++lane)
-      if (!solved[lane]) otherwise(first + lane);
+      if (!solved[lane]) otherwise(pack.row(lane));
   }
 
-  template <class Otherwise> void solve_jacobian(const JacobianTask<T>& task, long first, Otherwise otherwise) {
+  template <class Otherwise> void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack, Otherwise otherwise) {
     const long n = task.layout.units;
-    const RowPack<T> pack(task.layout, first);
     const int count = pack.count();
     reserve(n);
     pack.read(task.z, raw_.data());
     pack.read(task.g, g_.data());
-    const V c = lanes_of<T>(task.strength, first, count);
+    const V c = pack.lanes_of(task.strength);
     V low, high;
     range_of_lanes<T>(raw_.data(), n, &low, &high);
     const V reach = high - low, origin = origin_of(low, high, pack_of(T(1)), reach);
@@ -107,14 +104,14 @@ template <Sigma kind, class T> class PackEngine {
       const V error = squares > 0 ? root_of(wrong / squares) : V{};
       for (int lane = 0; lane < count; ++lane)
         if (now[lane]) {
-          task.error[first + lane] = error[lane];
-          if (task.dots) task.dots[first + lane] = static_cast<double>(size[lane]) * dots[lane];
+          task.error[pack.row(lane)] = error[lane];
+          if (task.dots) task.dots[pack.row(lane)] = static_cast<double>(size[lane]) * dots[lane];
         }
       solved |= now & (error <= kAllowed);
     }
     pack.write(out_.data(), task.v);
     for (int lane = 0; lane < count; ++lane)
-      if (!solved[lane]) otherwise(first + lane);
+      if (!solved[lane]) otherwise(pack.row(lane));
   }
 
  private:

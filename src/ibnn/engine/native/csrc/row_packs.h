@@ -16,15 +16,37 @@ struct Layout {
   long start(long row) const { return row / inner * outer_step + row % inner * inner_step; }
 };
 
-// The rows first .. first + count of a layout; lanes beyond them repeat the last row.
+// A number of each row; step 0 is one number for all of them, a null pointer the number 1.
+struct PerRow {
+  const double* first;
+  long step;
+  double operator[](long row) const { return first ? first[row * step] : 1; }
+};
+
+// Some rows of a layout, one for each lane, in increasing order; lanes beyond them repeat the last row.
 template <class T> class RowPack {
  public:
+  // The rows from `first` on.
   RowPack(const Layout& layout, long first) : units_(layout.units), step_(layout.unit_step) {
     count_ = static_cast<int>(std::min<long>(kLanes<T>, layout.rows - first));
-    for (int lane = 0; lane < kLanes<T>; ++lane) start_[lane] = layout.start(first + std::min(lane, count_ - 1));
-    together_ = count_ == kLanes<T> && layout.inner_step == 1 && start_[count_ - 1] - start_[0] == count_ - 1;
+    for (int lane = 0; lane < kLanes<T>; ++lane) row_[lane] = first + std::min(lane, count_ - 1);
+    find(layout);
+  }
+  // Those of a list, `count` of them, no more than lanes.
+  RowPack(const Layout& layout, const long* rows, long count) : units_(layout.units), step_(layout.unit_step) {
+    count_ = static_cast<int>(count);
+    for (int lane = 0; lane < kLanes<T>; ++lane) row_[lane] = rows[std::min(lane, count_ - 1)];
+    find(layout);
   }
   int count() const { return count_; }
+  long row(int lane) const { return row_[lane]; }
+
+  // A number of each lane.
+  Pack<T> lanes_of(const PerRow& per_row) const {
+    Pack<T> v;
+    for (int lane = 0; lane < kLanes<T>; ++lane) v[lane] = static_cast<T>(per_row[row_[lane]]);
+    return v;
+  }
 
   void read(const T* from, Pack<T>* to) const {
     if (together_) {
@@ -48,9 +70,15 @@ template <class T> class RowPack {
   }
 
  private:
-  long units_, step_, start_[kLanes<T>];
+  long units_, step_, row_[kLanes<T>], start_[kLanes<T>];
   int count_;
-  bool together_;
+  bool together_;  // neighbouring lanes are neighbours in memory
+
+  void find(const Layout& layout) {
+    for (int lane = 0; lane < kLanes<T>; ++lane) start_[lane] = layout.start(row_[lane]);
+    together_ = count_ == kLanes<T> && layout.inner_step == 1 && row_[count_ - 1] - row_[0] == count_ - 1 &&
+                start_[count_ - 1] - start_[0] == count_ - 1;
+  }
 };
 
 // Lanes whose n numbers are all finite, by their bits (the compiler may take sums apart, so arithmetic would prove nothing).
@@ -68,20 +96,6 @@ template <class T> Mask<T> finite_lanes(const Pack<T>* x, long n) {
 template <class T> void range_of_lanes(const Pack<T>* x, long n, Pack<T>* low, Pack<T>* high) {
   *low = *high = x[0];
   for (long i = 1; i < n; ++i) *low = least_of(*low, x[i]), *high = most_of(*high, x[i]);
-}
-
-// A number of each row; step 0 is one number for all of them, a null pointer the number 1.
-struct PerRow {
-  const double* first;
-  long step;
-  double operator[](long row) const { return first ? first[row * step] : 1; }
-};
-
-// One number of each lane; lanes beyond the rows repeat the last.
-template <class T> Pack<T> lanes_of(const PerRow& per_row, long first, int count) {
-  Pack<T> v;
-  for (int lane = 0; lane < kLanes<T>; ++lane) v[lane] = static_cast<T>(per_row[first + std::min(lane, count - 1)]);
-  return v;
 }
 
 }  // namespace ibnn

@@ -21,7 +21,6 @@ template <Sigma kind> class TrueResidual {
   // For units j = places[0 .. count): (1/n) sum_i s'(z_i - z_j) (v_i - v_j), which is DB v, and the same sum of s' alone.
   void products(const float* z, const float* v, long n, const long* places, long count, double* out, double* density) {
     const bool close = powers(z, n);
-    if (close) invert_powers(n);
     for (long k = 0; k < count; ++k) {
       out[k] = density[k] = 0;
       for (long first = 0; first < n; first += kPart) {
@@ -36,7 +35,7 @@ template <Sigma kind> class TrueResidual {
 
  private:
   static constexpr long kPart = 512;  // units summed in float; the parts are summed in double
-  Array<float> power_, inverse_;
+  Array<float> power_;
 
   // exp(2 z) of all units, if sigma is tanh and they do not overflow.
   bool powers(const float* z, long n) {
@@ -47,56 +46,55 @@ template <Sigma kind> class TrueResidual {
     const float middle = 0.5f * (low + high);
     power_.resize(n);
     float* e = power_.slot(0, n);
-    for (long i = 0; i < n; ++i) e[i] = fast_exp(2 * (z[i] - middle));
+    constexpr long L = kLanes<float>;
+    long i = 0;
+    for (; i + L <= n; i += L) store_pack<float>(e + i, exp_pack(2 * (load_pack<float>(z + i) - middle)));
+    for (; i < n; ++i) e[i] = fast_exp(2 * (z[i] - middle));
     return true;
   }
 
+  // e^2(z_i - z_j): beyond 1e9 it makes no difference, and products would overflow.
+  static Floats ratios(const float* power, float scale) { return least_of(load_pack<float>(power) * scale, pack_of(1e9f)); }
+  static float ratio(float power, float scale) { return std::min(power * scale, 1e9f); }
+
   // With a = e^2(z_i - z_j): tanh(z_1 - z_j) + tanh(z_2 - z_j) = 2 (a_1 a_2 - 1) / ((a_1 + 1) (a_2 + 1)), half a division
-  // for each pair. Beyond 1e9 a makes no difference, and products would overflow.
-  double from_powers(long j, long n) {
-    const float scale = 1 / power_[j];
-    auto ratio = [=](float power) {
-      const float a = power * scale;
-      return a < 1e9f ? a : 1e9f;
-    };
+  // for each pair.
+  double from_powers(long j, long n) const {
+    constexpr long L = kLanes<float>;
+    const float* e = power_.slot(0, n);
+    const float scale = 1 / e[j];
     double sum = 0;
-    for (long first = 0; first < n; first += kPart) {
-      const long m = std::min(kPart, n - first), half = m / 2;
-      const float *left = power_.slot(first, m), *right = left + half;
-      float part = 0;
-      for (long i = 0; i < half; ++i) {
-        const float a = ratio(left[i]), b = ratio(right[i]);
-        part += (a * b - 1) / ((a + 1) * (b + 1));
+    for (long i = 0; i < n;) {
+      const long end = std::min(i + kPart, n);
+      Floats part = {};
+      for (; i + 2 * L <= end; i += 2 * L) {
+        const Floats a = ratios(e + i, scale), b = ratios(e + i + L, scale);
+        part += (a * b - 1) * reciprocal((a + 1) * (b + 1));
       }
-      if (m % 2) part += 0.5f * (ratio(left[m - 1]) - 1) / (ratio(left[m - 1]) + 1);
-      sum += 2 * static_cast<double>(part);
+      float total = 0;
+      for (; i < end; ++i) total += 0.5f * (ratio(e[i], scale) - 1) / (ratio(e[i], scale) + 1);
+      for (int k = 0; k < L; ++k) total += part[k];
+      sum += 2 * static_cast<double>(total);
     }
     return sum;
   }
 
-  void invert_powers(long n) {
-    inverse_.resize(n);
-    const float* e = power_.data();
-    float* f = inverse_.data();
-    for (long i = 0; i < n; ++i) f[i] = 1 / e[i];
-  }
-
-  // s' = 4 b / (1 + b)^2 with b = exp(-2 |z_i - z_j|), the smaller of two ratios.
+  // s' = 4 a / (1 + a)^2.
   void add_powers(const float* v, long j, long first, long end, float* change, float* slopes) const {
-    const float *e = power_.data(), *f = inverse_.data(), ej = e[j], fj = f[j], own = v[j];
-    Lanes sums = {}, totals = {};
+    constexpr long L = kLanes<float>;
+    const float *e = power_.data(), scale = 1 / e[j], own = v[j];
+    Floats sums = {}, totals = {};
     long i = first;
-    for (; i + 8 <= end; i += 8) {
-      const Lanes b = smaller(load_lanes(e + i) * fj, load_lanes(f + i) * ej);
-      const Lanes slope = b * inverse_lanes((1 + b) * (1 + b));
-      sums = fused(slope, load_lanes(v + i) - own, sums), totals += slope;
+    for (; i + L <= end; i += L) {
+      const Floats a = ratios(e + i, scale), slope = a * reciprocal((1 + a) * (1 + a));
+      sums += slope * (load_pack<float>(v + i) - own), totals += slope;
     }
     float sum = 0, total = 0;
     for (; i < end; ++i) {
-      const float b = std::min(e[i] * fj, f[i] * ej), slope = b / ((1 + b) * (1 + b));
+      const float a = ratio(e[i], scale), slope = a / ((1 + a) * (1 + a));
       sum += slope * (v[i] - own), total += slope;
     }
-    for (int k = 0; k < 8; ++k) sum += sums[k], total += totals[k];
+    for (int k = 0; k < L; ++k) sum += sums[k], total += totals[k];
     *change = 4 * sum, *slopes = 4 * total;
   }
 

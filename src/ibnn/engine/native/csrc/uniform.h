@@ -1,7 +1,8 @@
 // Uniform weights: which way a batch of rows is solved, by their length.
 #pragma once
-#include "row_solver.h"
+#include "node_pack_engine.h"
 #include "pack_engine.h"
+#include "row_solver.h"
 #include "threads.h"
 
 namespace ibnn {
@@ -57,27 +58,66 @@ template <Sigma kind, class T> void solve_jacobian_alone(const JacobianTask<T>& 
 inline double cost_of_row(long n) { return 40.0 * static_cast<double>(n); }
 inline double cost_of_pack(long n) { return 100.0 * static_cast<double>(n) + 8.0 * static_cast<double>(n * n); }
 
-template <class T> long packs_of(const Layout& layout) { return (layout.rows + kLanes<T> - 1) / kLanes<T>; }
+template <class T> long packs_of(long rows) { return (rows + kLanes<T> - 1) / kLanes<T>; }
+
+// Rows that go to the nodes a pack at a time: floats of a length at which there are fewer nodes than units.
+template <Sigma kind, class T> bool for_node_packs(const Layout& layout) {
+  if (kind != Sigma::tanh || sizeof(T) != 4) return false;
+  return layout.unit_step == 1 && layout.units >= NodePackEngine::shortest && layout.units <= NodePackEngine::longest;
+}
+template <Sigma kind, class T> bool for_packs(const Layout& layout) {
+  return kInLanes<kind, T> && layout.units >= 2 && layout.units <= PackEngine<kind, T>::longest;
+}
+
+// Rows go to the nodes, in packs; what they leave is collected and goes on in packs of its own, or one by one.
+// run_nodes(engine, first row, end, otherwise), run(engine, pack, otherwise) and alone(row) solve them.
+template <Sigma kind, class T, class RunNodes, class Run, class Alone>
+int solve_packs(const Layout& layout, int threads, RunNodes run_nodes, Run run, Alone alone) {
+  const long n = layout.units;
+  if constexpr (kind == Sigma::tanh && sizeof(T) == 4)
+    if (for_node_packs<kind, T>(layout)) {
+      // What several packs leave fills packs of its own; but all threads are to have some, if need be with packs half empty.
+      const long share = (layout.rows + threads - 1) / threads, packs = std::min(4L, share / (2 * kLanes<T>));
+      const long rows = packs > 0 ? packs * kLanes<T> : std::min<long>(std::max(share, 1L), kLanes<T>);
+      const double cost = 0.5 * cost_of_row(n) * static_cast<double>(rows);
+      return for_each((layout.rows + rows - 1) / rows, threads, cost, [&, rows](long block) {
+        static thread_local NodePackEngine nodes;
+        static thread_local std::vector<long> left;
+        left.clear();
+        auto leave = [&](long row) { left.push_back(row); };
+        run_nodes(nodes, block * rows, std::min(layout.rows, (block + 1) * rows), leave);
+        std::sort(left.begin(), left.end());
+        if (!for_packs<kind, T>(layout)) {
+          for (long row : left) alone(row);
+          return;
+        }
+        for (size_t k = 0; k < left.size(); k += kLanes<T>)
+          run(pack_engine<kind, T>(),
+              RowPack<T>(layout, &left[k], std::min<long>(kLanes<T>, static_cast<long>(left.size() - k))), alone);
+      });
+    }
+  if constexpr (kInLanes<kind, T>)
+    if (for_packs<kind, T>(layout))
+      return for_each(packs_of<T>(layout.rows), threads, cost_of_pack(n), [&](long pack) {
+        run(pack_engine<kind, T>(), RowPack<T>(layout, pack * kLanes<T>), alone);
+      });
+  return for_each(layout.rows, threads, cost_of_row(n), alone);
+}
 
 template <Sigma kind, class T> int find_roots(const RootTask<T>& task, int threads) {
-  const long n = task.layout.units, rows = task.layout.rows;
-  if constexpr (kInLanes<kind, T>)
-    if (n >= 2 && n <= PackEngine<kind, T>::longest)
-      return for_each(packs_of<T>(task.layout), threads, cost_of_pack(n), [&](long pack) {
-        pack_engine<kind, T>().find_roots(task, pack * kLanes<T>, [&](long row) { find_roots_alone<kind>(task, row); });
-      });
-  return for_each(rows, threads, cost_of_row(n), [&](long row) { find_roots_alone<kind>(task, row); });
+  return solve_packs<kind, T>(
+      task.layout, threads,
+      [&](auto& nodes, long first, long end, auto otherwise) { nodes.find_roots(task, first, end, otherwise); },
+      [&](auto& engine, const RowPack<T>& pack, auto otherwise) { engine.find_roots(task, pack, otherwise); },
+      [&](long row) { find_roots_alone<kind>(task, row); });
 }
 
 template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, int threads) {
-  const long n = task.layout.units, rows = task.layout.rows;
-  if constexpr (kInLanes<kind, T>)
-    if (n >= 2 && n <= PackEngine<kind, T>::longest)
-      return for_each(packs_of<T>(task.layout), threads, cost_of_pack(n), [&](long pack) {
-        pack_engine<kind, T>().solve_jacobian(task, pack * kLanes<T>,
-                                               [&](long row) { solve_jacobian_alone<kind>(task, row); });
-      });
-  return for_each(rows, threads, cost_of_row(n), [&](long row) { solve_jacobian_alone<kind>(task, row); });
+  return solve_packs<kind, T>(
+      task.layout, threads,
+      [&](auto& nodes, long first, long end, auto otherwise) { nodes.solve_jacobian(task, first, end, otherwise); },
+      [&](auto& engine, const RowPack<T>& pack, auto otherwise) { engine.solve_jacobian(task, pack, otherwise); },
+      [&](long row) { solve_jacobian_alone<kind>(task, row); });
 }
 
 template <Sigma kind, class T>
