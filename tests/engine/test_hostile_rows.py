@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import ibnn
+from ibnn.coupling.window import WindowSums
 from tests import oracle
 
 ENGINES = ["native", "portable"]
@@ -208,15 +209,13 @@ def test_with_other_couplings_too_there_is_no_smallest_spread(engine, dtype, sha
 
 def test_above_the_threshold_a_row_has_a_budget_of_sums(monkeypatch, generator):
     """3 y at lam = 30 T: hundreds of solutions, and no step that is sure to lead to one."""
-    from ibnn._core import on_sums
-
-    sums, count = on_sums.pair_sum, [0]
+    sums, count = WindowSums.pair_sum, [0]
 
     def counted(*arguments):
         count[0] += 1
         return sums(*arguments)
 
-    monkeypatch.setattr(on_sums, "pair_sum", counted)
+    monkeypatch.setattr(WindowSums, "pair_sum", counted)
     y = 0.3 * torch.randn(2, 40, generator=generator)
     solver = ibnn.solver.Newton(budget=20)
     how = {"solver": solver, "engine": "portable", "on_failure": "ignore"}

@@ -6,9 +6,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ibnn.coupling.sums import Products
 from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
-from ibnn.solver.system import PairSum, System
+from ibnn.solver.system import PairSum, ProductsAt, System
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ class Newton(Iteration):
     reduce: bool = True
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
-        system = replace(system, pair_sum=_Counted(system.pair_sum))
+        counted = _Counted(system.pair_sum, system.products)
+        system = replace(
+            system, pair_sum=counted, products=counted.products if system.products else None
+        )
         return self._reconsider(system, super().find(system, start, max_steps))
 
     @property
@@ -85,14 +89,24 @@ class Newton(Iteration):
 
 
 class _Counted:
-    """Sums over pairs, and how many there were."""
+    """Sums over pairs and products with their slopes, and how many there were."""
 
-    def __init__(self, pair_sum: PairSum) -> None:
-        self._pair_sum, self.count = pair_sum, 0
+    def __init__(self, pair_sum: PairSum, products: ProductsAt | None) -> None:
+        self._pair_sum, self._products, self.count = pair_sum, products, 0
 
     def __call__(self, z: Tensor, a: Tensor | None, order: int) -> Tensor:
         self.count += 1
         return self._pair_sum(z, a, order)
+
+    def products(self, z: Tensor) -> Products:
+        assert self._products is not None
+        product = self._products(z)
+
+        def counted(v: Tensor | None) -> Tensor:
+            self.count += 1
+            return product(v)
+
+        return counted
 
 
 def descend(

@@ -10,8 +10,12 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from ibnn.coupling.sums import Products
+
 # P_n(z, a) with everything else bound: (z, a, order) -> sums
 PairSum = Callable[[Tensor, Tensor | None, int], Tensor]
+# v -> P_1(z, v), for any z
+ProductsAt = Callable[[Tensor], Products]
 # J(z)^-1 g with everything else bound: (z, g, strength) -> v
 LinearSolve = Callable[[Tensor, Tensor, Tensor], Tensor]
 
@@ -32,8 +36,8 @@ class System:
     pair_sum: PairSum
     eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
     self_weight: float | Tensor  # w_ii
-    # v -> P_1(z, v) at one z, where that is quicker than a sum for every v
-    products: Callable[[Tensor], Callable[[Tensor | None], Tensor]] | None = None
+    # where that may be quicker than a sum for every v
+    products: ProductsAt | None = None
     # J(z)^-1 g, where autograd records the solver's steps
     differentiable_solve: LinearSolve | None = None
 
