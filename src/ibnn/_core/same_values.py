@@ -32,17 +32,17 @@ def solve(
     """What the engine finds; None unless all rows are solved."""
     if lam.numel() != 1 or slope.numel() != 1 or not y.numel() or is_asynchronous(y):
         return None
-    p = slope.item()
-    strength = lam.item() * p
-    # (above the threshold there are several solutions, or an engine that knows its weights)
-    unique = strength <= 0 or (weight is None and strength < 1)
-    if not unique or not math.isfinite(strength) or not 0 < p < math.inf:
-        return None
     if options.max_steps is not None or not options.solver.reduces:
         return None
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine: Any = engines.choose(case, options.engine)
     if engine is None or not engine.takes_numbers:
+        return None
+    p = slope.item()
+    strength = lam.item() * p
+    # (above the threshold there are several solutions, or an engine that knows its weights)
+    unique = strength <= 0 or (weight is None and strength < 1)
+    if not unique or not math.isfinite(strength) or not 0 < p < math.inf:
         return None
     atol, rtol = tolerances(options, y.dtype)
     exact = y.dtype == torch.float64 and weight is None
@@ -70,12 +70,12 @@ def adjoint(
     """v with J(z) v = g, and v . B(z) of each row; None unless they are as good as promised."""
     if strength.numel() != 1 or not z.numel() or is_asynchronous(z):
         return None
-    c = strength.item()
-    if not math.isfinite(c) or (c >= 1 and weight is None):
-        return None
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine: Any = engines.choose(case, options.engine)
     if engine is None or not engine.takes_numbers:
+        return None
+    c = strength.item()
+    if not math.isfinite(c) or (c >= 1 and weight is None):
         return None
     v, error, dot = engine.adjoint(case, z, g, c, weight)
     if not error.max().item() <= GRADIENT_ERROR[z.dtype]:
