@@ -9,7 +9,7 @@ import torch
 
 import ibnn
 from ibnn.coupling.window import WindowSums
-from tests import oracle
+from tests import fuzz, oracle
 
 ENGINES = ["native", "portable"]
 DTYPES = [torch.float32, torch.float64]
@@ -224,3 +224,10 @@ def test_above_the_threshold_a_row_has_a_budget_of_sums(monkeypatch, generator):
     most = 2 * (solver.budget + solver.linear_steps + 2 * solver.halvings + 10)
     assert 20 < count[0] <= most
     assert found.value.isfinite().all()
+
+
+def test_one_unit_with_most_of_the_gradient_has_dlam_right():
+    """Between the nodes B is off by up to 1e-3 there, and no other unit averages it out."""
+    (case,) = fuzz.cases(1711, 704, 1, fuzz.SIZES, uniform_only=False)
+    assert np.square(case.g).max() > 0.25 * np.square(case.g).sum()
+    assert list(fuzz.judge(case, fuzz.ask(case, "native"))) == []

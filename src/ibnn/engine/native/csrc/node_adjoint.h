@@ -18,7 +18,7 @@ template <Sigma kind> class NodeAdjoint {
   // False: not for nodes, or they failed to reach the accuracy. `error` is an estimate of the relative error of v.
   bool solve(const float* z, const float* g, long n, float c, float* v, double* error, double* dots) {
     if (c > kNearest) return false;
-    float share = 1;
+    float share = outweighs(g, n) ? 0.5f : 1;
     for (int attempt = 0; attempt < 2; ++attempt, share *= 0.6f) {
       if (!place(z, g, n, c, share)) return false;
       // The noise of the sums is amplified by up to 1 + |c|.
@@ -43,6 +43,15 @@ template <Sigma kind> class NodeAdjoint {
     const float strength = std::fabs(c) * roughness / (c > 0 ? least : std::sqrt(std::sqrt(least)));
     const float h = std::sqrt(std::sqrt(3e-4f / std::max(1e-3f, strength)));
     return kScale * std::min(kWidest, std::max(kClosest, h)) * std::sqrt(std::min(1.0f, std::max(0.01f, 1.5f * least)));
+  }
+
+  // Whether one unit has most of g. The error of B between nodes does not average out in v . B then: with one unit of 485
+  // (lognormal, c = -0.008) it was 1.3e-4 |v| |B|; nodes twice as close leave a sixteenth.
+  static bool outweighs(const float* g, long n) {
+    float low, high;
+    range_of(g, n, &low, &high);
+    const double top = std::max(-low, high);
+    return top * top > 0.25 * dot(g, g, n);
   }
 
   // The relative error of v that its true residual, J v - g, speaks of at a few units: where J is near its diagonal the

@@ -173,6 +173,7 @@ class NodePackEngine {
     if (!(row.spread < 1e6) || Narrow<Sigma::tanh>::near_enough<float>(strength, row.spread)) return false;
     int exponent;  // squares of numbers far from 1 would under- or overflow
     if (!std::frexp(size_of(row.weights, n), &exponent) || std::abs(exponent) > 30) return false;
+    if (Adjoint::outweighs(row.weights, n)) return false;
     row.c = static_cast<float>(strength);
     const float deviation = deviation_of(row.units, n);
     row.h = Adjoint::spacing(row.c, normal_density(deviation), normal_roughness(deviation, n));
