@@ -226,6 +226,13 @@ def test_above_the_threshold_a_row_has_a_budget_of_sums(monkeypatch, generator):
     assert found.value.isfinite().all()
 
 
+def test_a_crowd_is_resolved_beside_a_far_unit():
+    """Four units within 0.3, two at 4 and 15 / slope: z right to 7e-5 was not enough."""
+    (case,) = fuzz.cases(1711, 2214, 1, fuzz.SIZES, uniform_only=False)
+    for engine in ENGINES:
+        assert list(fuzz.judge(case, fuzz.ask(case, engine))) == []
+
+
 def test_one_unit_with_most_of_the_gradient_has_dlam_right():
     """Between the nodes B is off by up to 1e-3 there, and no other unit averages it out."""
     (case,) = fuzz.cases(1711, 704, 1, fuzz.SIZES, uniform_only=False)

@@ -7,6 +7,9 @@ from ibnn.coupling.sums import Products
 from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
 from ibnn.engine.portable import rows
 
+# units of a row that one far unit can outweigh; a tenth costs a step of Newton at most
+_SHORT = 64
+
 
 class PortableEngine(Engine):
     """All of `Uniform` in O(D), and the sums of every other coupling as it has them."""
@@ -32,6 +35,9 @@ class PortableEngine(Engine):
         atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
+        # the range of a short row may be one unit's, far from a crowd that has to be resolved, too
+        if y.shape[-1] <= _SHORT:
+            resolution = resolution / 10
         found = rows.find_roots(y, slope, strength, atol, case.sigma.name, resolution)
         return RowSolutions(*found)
 
