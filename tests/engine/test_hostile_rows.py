@@ -226,6 +226,14 @@ def test_above_the_threshold_a_row_has_a_budget_of_sums(monkeypatch, generator):
     assert found.value.isfinite().all()
 
 
+@pytest.mark.parametrize("number", [1588, 1985])
+def test_two_coupled_units_next_to_the_threshold_and_far_below(number):
+    """dlam at 0.999 of the threshold of a window, and z of c = -440 within its own small range."""
+    (case,) = fuzz.cases(1711, number, 1, fuzz.SIZES, uniform_only=False)
+    for engine in ENGINES:
+        assert list(fuzz.judge(case, fuzz.ask(case, engine))) == []
+
+
 def test_a_crowd_is_resolved_beside_a_far_unit():
     """Four units within 0.3, two at 4 and 15 / slope: z right to 7e-5 was not enough."""
     (case,) = fuzz.cases(1711, 2214, 1, fuzz.SIZES, uniform_only=False)

@@ -47,7 +47,8 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
       std::copy(g, g + n, v);
       if (n > 1 && size_of(g, n) > 0) {
         if constexpr (sizeof(T) == 4)
-          if (!(solve<float>(z, g, n, c, v, &error, &dot) <= kAllowed)) solve<double>(z, g, n, c, v, &error, &dot);
+          if (!(solve<float>(z, g, n, c, v, &error, &dot) <= kAllowed) || size_of(v, n) > kLargest * size_of(g, n))
+            solve<double>(z, g, n, c, v, &error, &dot);
         if constexpr (sizeof(T) == 8) solve<double>(z, g, n, c, v, &error, &dot);
         if (c == 0) std::copy(g, g + n, v), error = 0;
       }
@@ -59,6 +60,9 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
  private:
   template <class R> using Solver = PairNewton<Table<kind, R>, kind, R>;
   static constexpr double kAllowed = 3e-5;  // of the relative error of v as floats
+  static constexpr double kLargest = 100;   // the rounding of c as a float, 6e-8, is enlarged in v as g is
+  // Of a contracting row's range, which is at least y's over the largest eigenvalue of J: 1e-3 is promised.
+  static constexpr double kContracted = 3e-4;
   const Weights<T>* weights_ = nullptr;
   long call_ = 0, prepared_ = 0, prepared_fine_ = 0;
   Solver<T> solver_;
@@ -106,7 +110,8 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
   // The accuracy asked for is atol, or the share `resolution` of the range if that is less (and not 0).
   Outcome find(const T* y, long n, double c, double slope, double atol, double resolution, T* z) {
     const Scale scale = scale_of(y, n, slope);
-    const double reach = scale.reach(), near = resolution * (c > 0 ? std::min(1.0, reach) : reach);
+    const double reach = scale.reach(), stiffest = 1 - 2 * c * solver<T>(n).table.total;
+    const double near = c > 0 ? resolution * std::min(1.0, reach) : std::min(resolution, kContracted / stiffest) * reach;
     const double asked = near > 0 ? std::min(atol, near) : atol;
     int before = 0;
     if constexpr (sizeof(T) == 4) {
