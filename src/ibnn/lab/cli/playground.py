@@ -37,10 +37,10 @@ def playground(
     with page.server(port) as server:
         settings = link.partition("#")[2] if "#" in link else link
         address = f"http://127.0.0.1:{server.server_port}/" + (f"#{settings}" if settings else "")
-        typer.echo(f"{address}  (Ctrl-C ends it)")
-        if browser:
-            webbrowser.open(address)
-        try:
+        try:  # from the first word on, Ctrl-C is how it ends
+            typer.echo(f"{address}  (Ctrl-C ends it)")
+            if browser:
+                webbrowser.open(address)
             server.serve_forever()
         except KeyboardInterrupt:
             typer.echo("")
