@@ -1,12 +1,13 @@
 """Imports go one way, from the leaves up: first the neuron's packages, then the laboratory's.
 
 `python tests/layers.py [src/ibnn]` (part of `make lint`) lists every import that does not, also
-those inside functions and under TYPE_CHECKING.
+those inside functions and under TYPE_CHECKING, and every #include of the compiled engine.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,7 @@ LABORATORY = (
     "playground",
     "cli",
 )
+COMPILED = ("basics", "sums", "nodes", "rows", "packs", "weighted")  # folders of csrc
 ABOVE_ALL = (("__init__",), ("__main__",), ("lab", "__init__"))  # public names, the command
 
 
@@ -40,7 +42,22 @@ def wrong_imports(source: Path = SOURCE) -> list[str]:
             reason = _wrong(own, name)
             if reason:
                 found.append(f"{place}:{line} imports ibnn.{'.'.join(name[:2])}: {reason}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys([*found, *_wrong_includes(source)]))
+
+
+def _wrong_includes(source: Path) -> Iterator[str]:
+    """The same for the folders of C++; files beside them are above all."""
+    for file in sorted(source.rglob("csrc/*/*.h")):
+        own, place = file.parent.name, file.relative_to(source)
+        for line, text in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            included = re.match(r'#include "(?:(\w+)/)?', text)
+            if included is None:
+                continue
+            folder = included[1]
+            if folder not in COMPILED or own not in COMPILED:
+                yield f"{place}:{line} includes what has no place in {Path(__file__).name}"
+            elif COMPILED.index(folder) > COMPILED.index(own):
+                yield f"{place}:{line} includes {folder}: {folder} stands above {own}"
 
 
 def _wrong(own: tuple[str, ...], name: tuple[str, ...]) -> str | None:

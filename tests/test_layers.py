@@ -46,6 +46,8 @@ def test_every_package_has_its_place(below, known):
         ("sigma.py", "from ibnn import Uniform", "Uniform has no place"),
         ("lab/attacks/pgd.py", "from ibnn._core import ops", "the laboratory uses public names"),
         ("lab/utils/text.py", "from ibnn.lab import data", "utils has no place"),
+        ("engine/csrc/sums/cells.h", '#include "nodes/grid.h"', "nodes stands above sums"),
+        ("engine/csrc/nodes/grid.h", '#include "cells.h"', "has no place"),
     ],
 )
 def test_lint_fails_when_a_wrong_import_is_added(tmp_path: Path, place, line, expected):

@@ -80,7 +80,7 @@ def _alone(target: Path) -> Iterator[None]:
 def _fingerprint(flags: Sequence[str]) -> str:
     """Of all that decides what the library computes and where it runs; not of the compiler, so that
     a library built in one image serves in another that has none."""
-    parts = [p.read_bytes() for p in sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")])]
+    parts = [p.read_bytes() for p in sorted([*SOURCES.rglob("*.cpp"), *SOURCES.rglob("*.h")])]
     threads = "openmp" if openmp_runtime() is not None else "one thread"
     parts += [" ".join(flags).encode(), threads.encode(), cpu_flags().encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]

@@ -44,7 +44,10 @@ def compile_library(output: Path, flags: Sequence[str], openmp: bool = True) -> 
     # linked without -fopenmp, or the library would ask for a libgomp of its own
     shared = [flag for flag in flags if flag.startswith("-fsanitize")]
     _run_at_once(
-        [[compiler, *flags, *threads, "-c", str(p), "-o", o] for p, o in compiled.items()],
+        [
+            [compiler, *flags, *threads, f"-I{SOURCES}", "-c", str(p), "-o", o]
+            for p, o in compiled.items()
+        ],
         output.parent,
     )
     _run_at_once(

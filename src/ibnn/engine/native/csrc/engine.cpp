@@ -1,6 +1,6 @@
 // Entry points of the compiled CPU engine: sums, and solves with uniform weights. Plain C interface for ctypes.
 #include "uniform.h"
-#include "weighted_pairs.h"
+#include "weighted/weighted_pairs.h"
 
 namespace ibnn {
 

@@ -1,9 +1,9 @@
 // Uniform weights: which way a batch of rows is solved, by their length.
 #pragma once
-#include "node_pack_engine.h"
-#include "pack_engine.h"
-#include "row_solver.h"
-#include "threads.h"
+#include "packs/node_pack_engine.h"
+#include "packs/pack_engine.h"
+#include "rows/row_solver.h"
+#include "basics/threads.h"
 
 namespace ibnn {
 

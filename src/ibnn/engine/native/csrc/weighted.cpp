@@ -1,7 +1,7 @@
 // Entry points of the compiled CPU engine: solves with a window or a matrix of weights.
 //
 // Compiled beside engine.cpp at the same time, which halves how long the first use of the library takes.
-#include "weighted_rows.h"
+#include "weighted/weighted_rows.h"
 
 namespace ibnn {
 

@@ -1,0 +1,29 @@
+// What is asked of a batch of rows with uniform weights, and where the answers go.
+#pragma once
+#include "basics/row_packs.h"
+
+namespace ibnn {
+
+// Find z with z + c G(z) = y, after the slope; z comes back before it. The accuracy asked for is atol, or the share
+// `resolution` of the row's range if that is less (and not 0).
+template <class T> struct RootTask {
+  Layout layout;
+  const T* y;
+  PerRow strength, atol, slope;
+  double resolution;
+  T* z;
+  double* residual;
+  int* steps;
+  bool* solved;
+};
+
+// Solve J(z) v = g; `error` is an estimate of v's relative error, `dots` (may be null) is v . G(z).
+template <class T> struct JacobianTask {
+  Layout layout;
+  const T *z, *g;
+  PerRow strength;
+  T* v;
+  double *error, *dots;
+};
+
+}  // namespace ibnn

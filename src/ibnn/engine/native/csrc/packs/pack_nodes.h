@@ -1,0 +1,193 @@
+// The nodes of a pack of rows: evenly spaced in each lane, as many as the widest lane has, and what is solved on them.
+//
+// Newton's method of node_newton.h and the linear solve of node_adjoint.h with a row in each lane, so that a few dozen nodes
+// fill whole registers. Lanes that need more than plain Newton steps are given up here: they are solved one by one.
+#pragma once
+#include "nodes/node_newton.h"
+#include "packs/pack_gmres.h"
+#include "packs/pack_node_sums.h"
+
+namespace ibnn {
+
+class PackNodes {
+ public:
+  using V = Floats;
+  using M = Mask<float>;
+  static constexpr int kRows = kLanes<float>;
+  Array<V> y, q, qg;                                          // places and weights, set by take()
+  Array<V> points, potential, density, density_slope, m, r;  // as in NodeNewton
+  Array<V> u, u_slope;                                        // of the adjoint
+  V worst = {}, least = {}, densest = {}, steps = {}, mean = {};
+  long total = 0;
+  V spacing() const { return h_; }
+  V steepest() const { return 1 - c_ * least_of(densest, pack_of(1.0f)); }  // 1 - c d where d is largest
+
+  // Lanes of other numbers of nodes end with nodes without weight, which count for nothing.
+  void resize(long nodes) {
+    total = nodes;
+    for (auto* a : {&y, &q, &qg, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step_, &work_})
+      a->resize(nodes);
+    real_ = M{};
+  }
+
+  // The nodes of one row.
+  void take(int lane, const Nodes& nodes, bool weighted) {
+    real_[lane] = static_cast<int>(nodes.real);
+    put(nodes.q, lane, nodes.real, q);
+    if (weighted) put(nodes.qg, lane, nodes.real, qg);
+    low_[lane] = nodes.grid.node(0), h_[lane] = nodes.grid.step;
+  }
+  void leave_empty(int lane) {
+    real_[lane] = 0, low_[lane] = 0, h_[lane] = 1;
+    for (long s = 0; s < total; ++s) at(q, s)[lane] = at(qg, s)[lane] = 0;
+  }
+  void place() {
+    for (long s = 0; s < total; ++s) y[s] = low_ + static_cast<float>(s) * h_;
+    sums_.set_weights(q.data(), total);
+  }
+
+  // Stands at the solution of normal rows (see node_guess.h).
+  void start(V c) {
+    c_ = c, steps = V{};
+    guess();
+    sums_.set_points(points.data(), total);
+    evaluate();
+    take_residual();
+  }
+
+  // Newton until the errors are below atol, or what rounding allows. Returns the lanes that got there.
+  M finish(V atol, M active) {
+    const V floor = 3 * PackNodeSums::kNoise * size_of(c_) + kUlps;
+    M going = active & (worst > atol * least), failed = {};
+    for (int k = 0; k < kMostSteps && any_lane(going); ++k) {
+      steps = going ? steps + 1 : steps;
+      direction(atol * least, going);
+      const V before = size_, worst_before = worst;
+      move();
+      sums_.set_points(points.data(), total);
+      evaluate();
+      take_residual();
+      const M closer = size_ <= 0.9f * before;
+      failed |= going & ~closer & (worst_before > floor) & (worst > floor);  // otherwise rounding: as good as it gets
+      going &= closer & (worst > atol * least);
+    }
+    return active & ~failed & ~going;
+  }
+
+  // Stands at y, as z of the adjoint.
+  void stand(V c) {
+    c_ = c;
+    sums_.set_even_points(h_, total);
+    evaluate();
+    densest = V{};
+    for (long s = 0; s < total; ++s) densest = most_of(densest, live(s) ? density[s] : V{});
+  }
+
+  // u with (I + c K diag(q m)) u = K (qg m), and its slope, without the mean of g; dots = v . B / n. Returns the lanes in
+  // which that went well.
+  M solve_adjoint(M active, V* dots) {
+    V high = pack_of(1.0f), sum = {}, weight = {};
+    for (long s = 0; s < total; ++s) {
+      high = most_of(high, live(s) ? m[s] : V{});
+      sum += qg[s], weight += q[s];
+    }
+    const V rtol = 1e-5f / ((1 + size_of(c_)) * least_of(high, pack_of(20.0f)));
+    mean = active ? sum / weight : V{};
+    for (long s = 0; s < total; ++s) qg[s] -= mean * q[s], work_[s] = qg[s] * m[s];
+    sums_.smooth(work_.data(), r.data());
+    for (long s = 0; s < total; ++s) r[s] = live(s) ? r[s] : V{};
+    const V share = gmres_.solve(r.data(), u.data(), total, rtol, active, [&](const V* x, V* out) { apply(x, out); });
+    V dot = {};
+    for (long s = 0; s < total; ++s) {
+      work_[s] = (qg[s] - c_ * q[s] * u[s]) * m[s];  // v as node weights
+      dot += work_[s] * potential[s];
+    }
+    *dots = dot;
+    sums_.smooth(work_.data(), u.data(), u_slope.data());
+    return active & (share <= 10 * rtol);
+  }
+
+ private:
+  static constexpr int kMostSteps = 6;
+  V c_ = {}, low_ = {}, h_ = {}, size_ = {};
+  M real_ = {};
+  PackNodeSums sums_;
+  PackGmres gmres_;
+  Array<V> old_, step_, work_;
+
+  static float* at(Array<V>& a, long s) { return reinterpret_cast<float*>(a.slot(s, 1)); }
+  void put(const Array<float>& from, int lane, long count, Array<V>& to) const {
+    float* out = at(to, 0) + lane;
+    for (long s = 0; s < count; ++s) out[s * kRows] = from[s];
+    for (long s = count; s < total; ++s) out[s * kRows] = 0;
+  }
+  M live(long s) const { return M{} + static_cast<int>(s) < real_; }
+
+  void evaluate() {
+    sums_.fields(potential.data(), density.data(), density_slope.data());
+    for (long s = 0; s < total; ++s) m[s] = reciprocal(1 - c_ * density[s]);
+  }
+
+  void take_residual() {
+    V most = {}, squares = {};
+    densest = V{};
+    for (long s = 0; s < total; ++s) {
+      const V now = points[s] - y[s] + c_ * potential[s], size = size_of(now);
+      // Else the rounding of one unit at 1e6 would hide how well the others are solved.
+      const V kept = live(s) & (size > kUlps * size_of(y[s])) ? now : V{};
+      r[s] = kept;
+      most = most_of(most, size_of(kept)), squares += kept * kept;
+      densest = most_of(densest, live(s) ? density[s] : V{});
+    }
+    worst = most, size_ = root_of(squares);
+    least = least_of(steepest(), pack_of(1.0f));
+  }
+
+  // out = (I + c K diag(q m)) v
+  void apply(const V* v, V* out) {
+    for (long s = 0; s < total; ++s) work_[s] = q[s] * m[s] * v[s];
+    sums_.smooth(work_.data(), out);
+    for (long s = 0; s < total; ++s) out[s] = live(s) ? v[s] + c_ * out[s] : V{};
+  }
+
+  // -J^-1 r, J = (I + c K diag(q m)) diag(1 / m) with K the matrix of s'.
+  void direction(V tol, M going) {
+    for (long s = 0; s < total; ++s) old_[s] = -r[s];
+    const V rtol = least_of(most_of(0.3f * tol / worst, pack_of(1e-5f)), pack_of(0.02f));
+    gmres_.solve(old_.data(), step_.data(), total, rtol, going, [&](const V* x, V* out) { apply(x, out); });
+    for (long s = 0; s < total; ++s) step_[s] *= m[s];
+  }
+
+  // Z + step, kept in order: differences of z are at least those of y times 1 / (1 + |c|) (1 for c > 0).
+  void move() {
+    const V gap = 0.5f * h_ * (c_ > 0 ? pack_of(1.0f) : 1 / (1 - c_));
+    points[0] += step_[0];
+    for (long s = 1; s < total; ++s) points[s] = most_of(points[s] + step_[s], points[s - 1] + gap);
+  }
+
+  void guess() {
+    V first = {}, squares = {};
+    for (long s = 0; s < total; ++s) {
+      const V x = static_cast<float>(s) * h_;
+      first += q[s] * x, squares += q[s] * x * x;
+    }
+    const V middle = low_ + first, k = static_cast<float>(kPi) * most_of(squares - first * first, V{});
+    V a = 1 / (1 - c_);
+    for (int step = 0; step < 4; ++step) {
+      const V d = 1 / root_of(1 + k * a * a);
+      a -= (a * (1 - c_ * d) - 1) / (1 - c_ * d * d * d);
+    }
+    const V b = 1 / root_of(1 + 0.5f * k * a * a), steep = 1 / (1 - c_ * b);
+    for (long s = 0; s < total; ++s) {
+      const V from = y[s] - middle, x = size_of(from), near = x * steep, far = x + c_;
+      V t = c_ > 0 ? least_of(near, far) : most_of(near, far);
+      for (int step = 0; step < 2; ++step) {
+        const V e = exp_pack(-2 * b * t), tanh = (1 - e) * reciprocal(1 + e);
+        t -= (t - c_ * tanh - x) * reciprocal(1 - c_ * b * (1 - tanh * tanh));
+      }
+      points[s] = middle + (from < 0 ? -t : t);
+    }
+  }
+};
+
+}  // namespace ibnn

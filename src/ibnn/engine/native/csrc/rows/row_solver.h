@@ -1,0 +1,269 @@
+// One row at a time, uniform weights, and its buffers: moments where it is narrow, nodes where they serve, else the units.
+#pragma once
+#include <limits>
+#include <vector>
+
+#include "rows/narrow.h"
+#include "nodes/node_solver.h"
+#include "sums/quick_cells.h"
+#include "basics/row_values.h"
+#include "sums/sorted_hardtanh.h"
+#include "rows/tiny.h"
+#include "rows/unit_newton.h"
+#include "rows/unit_order.h"
+
+namespace ibnn {
+
+// Terms of the Chebyshev moments of a cell: enough for the type the caller works in.
+template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
+
+// Whatever the sigma, hardtanh never comes to the nodes (its kinks spoil the splines), nor to powers.
+template <Sigma kind> struct FastRows : NodeSolver<kind> {};
+template <> struct FastRows<Sigma::hardtanh> {};
+template <Sigma kind> struct FastSums : QuickCells<kind> {};
+template <> struct FastSums<Sigma::hardtanh> {};
+
+// Solvers and buffers of one thread.
+template <Sigma kind, class T> struct Rows {
+  static constexpr bool on_nodes = kind != Sigma::hardtanh;
+  UnitSums<terms<T>> sums{kind};
+  FastSums<kind> quick;
+  UnitNewton<UnitSums<terms<T>>> newton{kind};
+  UnitNewton<UnitSums<terms<double>>> finer{kind};  // for floats near the threshold, or strongly coupled
+  UnitNewton<SortedHardtanh> hard{kind};
+  FastRows<kind> nodes;
+  Tiny<kind> tiny;
+  Narrow<kind> narrow;
+  Array<double> a, b, c, d;
+  Array<T> row, near_one, in_order;
+  Array<float> y32, z32;
+  UnitOrder<T> order;
+
+  // slope * (x - origin); x itself where that is all the same.
+  const T* scaled(const T* x, long n, T slope, T origin) {
+    if (slope == T(1) && origin == T(0)) return x;
+    row.resize(n);
+    T* out = row.data();
+    for (long i = 0; i < n; ++i) out[i] = slope * (x[i] - origin);
+    return out;
+  }
+
+  // The unit nearest to 0, where all are within a factor of 2 of it and differences are therefore exact; else 0. Far from 0
+  // a product with the slope would cost a narrow row its digits.
+  static T origin_of(T low, T high) {
+    if (low > 0 && high <= 2 * low) return low;
+    return high < 0 && low >= 2 * high ? high : T(0);
+  }
+
+  const double* widen(const T* x, long n, Array<double>& buffer) {
+    buffer.resize(n);
+    std::copy(x, x + n, buffer.data());
+    return buffer.data();
+  }
+
+  void pair_sum(const T* z, const T* weight, long n, int order, T* out) {
+    if constexpr (on_nodes && sizeof(T) == 4)
+      if (order < 2 && quick.set_points(z, weight, !weight, n)) return quick.sum(order, out);
+    c.resize(n);
+    sums.set_points(widen(z, n, a), n);
+    sums.sum(weight ? widen(weight, n, b) : nullptr, order, c.data());
+    std::copy(c.data(), c.data() + n, out);
+  }
+
+  // (1/n) sum_k s'(z_k - z_i) (v_k - v_i): how the sum of s changes as z moves by v.
+  void bias_change(const T* z, const T* v, long n, T* out) {
+    if constexpr (on_nodes && sizeof(T) == 4)
+      if (quick.set_points(z, v, true, n)) return quick.change(out);
+    c.resize(n), d.resize(n);
+    sums.set_points(widen(z, n, a), n);
+    sums.sum(nullptr, 1, c.data());
+    sums.sum(widen(v, n, b), 1, d.data());
+    for (long i = 0; i < n; ++i) out[i] = static_cast<T>(d[i] - c[i] * b[i]);
+  }
+
+  // slope * z solves the equation of slope * y. The accuracy asked for is atol, or the share `resolution` of the spread
+  // if that is less (and not 0), both after the slope. For c > 0 what J makes of an error counts, too; and the spread as
+  // 1 or 2 at most: over more than that sigma varies.
+  Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
+    Outcome out;
+    T low, high;
+    ends_of(y, n, &low, &high);
+    const double spread = static_cast<double>(high) - low;
+    const double near = resolution * std::min(strength > 0 ? 1.0 : 2.0, slope * spread);
+    if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;
+    const T p = static_cast<T>(slope);
+    const T origin = origin_of(low, high);
+    const T* wide = scaled(y, n, p, origin);
+    if (!finite_row(wide, n)) {
+      spoil(z, n);
+      return {std::numeric_limits<double>::infinity(), 0, false};
+    }
+    std::copy(wide, wide + n, z);
+    // Sums of floats, and so the nodes, cannot tell residuals apart below this; B is at most 1, and the spread of z.
+    const double spread_of_z = slope * spread / (strength > 0 && strength < 1 ? 1 - strength : 1);
+    const double noise = sizeof(T) == 4 ? 2e-8 * std::fabs(strength) * std::min(1.0, spread_of_z) : 0;
+    out = find_scaled(wide, n, strength, near > 0 ? std::min(atol, near) : atol, noise, z);
+    // The mean of z is that of y (see pack_newton.h): what a residual leaves in it is taken away if it is more than rounding.
+    double shift = 0;
+    if (strength < 0)
+      for (long i = 0; i < n; ++i) shift += z[i] - wide[i];
+    shift /= static_cast<double>(n);
+    if (std::fabs(shift) <= 4 * std::numeric_limits<T>::epsilon() * slope * spread) shift = 0;
+    out.residual += std::fabs(shift);
+    if (p != T(1) || origin != T(0) || shift != 0)
+      for (long i = 0; i < n; ++i) z[i] = origin + static_cast<T>(z[i] - shift) / p;
+    return out;
+  }
+
+  Outcome find_scaled(const T* y, long n, double strength, double atol, double noise, T* z) {
+    Outcome out;
+    // For c > 0 an error of z is up to 1 / (1 - c) times the residual.
+    const double tol = atol * (strength > 0 && strength < 1 ? 1 - strength : 1);
+    if (on_nodes && strength < 1) {
+      if (n <= Tiny<kind>::most) {
+        if (find_tiny(y, n, strength, tol, z, &out)) return out;
+      } else if (tol >= noise && find_on_nodes(y, n, strength, atol, z, &out)) {
+        return out;
+      }
+    }
+    if (kind == Sigma::hardtanh && strength < 1 && find_in_order(y, n, strength, tol, z, &out)) return out;
+    const double* wide = widen(y, n, a);
+    widen(z, n, c);
+    const int before = out.steps;
+    out = tol < 5 * noise ? finer.find_roots(wide, n, strength, tol, c.data())
+                          : newton.find_roots(wide, n, strength, tol, c.data());
+    out.steps += before;
+    std::copy(c.data(), c.data() + n, z);
+    return out;
+  }
+
+  // hardtanh below the threshold: z is in the order of y, so sorting once is enough.
+  bool find_in_order(const T* y, long n, double strength, double tol, T* z, Outcome* out) {
+    a.resize(n), in_order.resize(n), near_one.resize(n);
+    order.sort(y, n);
+    order.gather(y, n, in_order.data());
+    const T share = T(1) / static_cast<T>(n);
+    normal_guess_by<T>(in_order.data(), [=](long) { return share; }, n, static_cast<T>(strength), near_one.data());
+    widen(in_order.data(), n, a), widen(near_one.data(), n, c);
+    *out = hard.find_roots(a.data(), n, strength, tol, c.data());
+    if (out->solved) order.scatter(c.data(), n, z);
+    return out->solved;
+  }
+
+  bool find_tiny(const T* y, long n, double strength, double tol, T* z, Outcome* out) {
+    const double* wide = widen(y, n, a);
+    c.resize(n);
+    if (!tiny.find_roots(wide, n, strength, tol, c.data(), out)) return false;
+    std::copy(c.data(), c.data() + n, z);
+    return true;
+  }
+
+  // True if the nodes solved the row. A double row takes their answer as its starting point.
+  bool find_on_nodes(const T* y, long n, double strength, double atol, T* z, Outcome* out) {
+    if constexpr (on_nodes && sizeof(T) == 4) {
+      if (nodes.find_roots(y, n, static_cast<float>(strength), static_cast<float>(atol), z, &out->residual, &out->steps))
+        return true;
+      std::copy(y, y + n, z);
+    } else if constexpr (on_nodes) {
+      y32.resize(n), z32.resize(n);
+      std::copy(y, y + n, y32.data());
+      const float rough = 2e-6f * (1 + static_cast<float>(std::fabs(strength)));
+      if (finite_row(y32.data(), n) && nodes.find_roots(y32.data(), n, static_cast<float>(strength), rough, z32.data(),
+                                                        &out->residual, &out->steps))
+        for (long i = 0; i < n; ++i) z[i] = y[i] + (static_cast<double>(z32[i]) - y32[i]);
+    }
+    return false;
+  }
+
+  // J v = g, and v . B if asked for. Returns an estimate of the relative error of v.
+  double solve_jacobian(const T* z, const T* g, long n, double strength, T* v, double* dot_out) {
+    double error;
+    if (narrow.solve_jacobian(z, g, n, range(z, n), strength, v, dot_out, &error)) return error;
+    int exponent;
+    if (!std::frexp(size_of(g, n), &exponent)) return 0;  // g = 0 is copied to v
+    if (std::abs(exponent) <= 30) return solve_scaled(z, g, n, strength, v, dot_out);
+    // Squares of numbers far from 1 would under- or overflow.
+    near_one.resize(n);
+    for (long i = 0; i < n; ++i) near_one[i] = std::ldexp(g[i], -exponent);
+    error = solve_scaled(z, near_one.data(), n, strength, v, dot_out);
+    for (long i = 0; i < n; ++i) v[i] = std::ldexp(v[i], exponent);
+    if (dot_out) *dot_out = std::ldexp(*dot_out, exponent);
+    return error;
+  }
+
+  double solve_scaled(const T* z, const T* g, long n, double strength, T* v, double* dot_out) {
+    if (n <= Tiny<kind>::most && strength < 1) {
+      c.resize(n);
+      if (tiny.solve_jacobian(widen(z, n, a), widen(g, n, b), n, strength, c.data(), dot_out)) {
+        std::copy(c.data(), c.data() + n, v);
+        return 0;  // factorised in double
+      }
+    }
+    if constexpr (on_nodes && sizeof(T) == 4) {
+      double residual;
+      if (n > Tiny<kind>::most && strength < 1 && nodes.solve_jacobian(z, g, n, static_cast<float>(strength), v, &residual, dot_out))
+        return residual;
+    }
+    a.resize(n), b.resize(n), c.resize(n), d.resize(n);
+    const double rtol = sizeof(T) == 4 ? 5e-6 : 1e-12;  // of floats 1e-4 is promised
+    if (kind == Sigma::hardtanh) {
+      order.sort(z, n);
+      order.gather(z, n, a.data()), order.gather(g, n, b.data());
+    } else {
+      widen(z, n, a), widen(g, n, b);
+    }
+    auto solve_by = [&](auto& units) {
+      const double error = units.solve_jacobian(a.data(), b.data(), n, strength, rtol, c.data());
+      if (dot_out) {
+        units.potential(d.data());
+        *dot_out = dot(c.data(), d.data(), n);
+      }
+      return error;
+    };
+    if (kind == Sigma::hardtanh) {
+      const double error = solve_by(hard);
+      order.scatter(c.data(), n, v);
+      return error;
+    }
+    const double error = strength > 0.98 || strength < -100 ? solve_by(finer) : solve_by(newton);
+    std::copy(c.data(), c.data() + n, v);
+    return error;
+  }
+};
+
+template <Sigma kind, class T> Rows<kind, T>& buffers() {
+  static thread_local Rows<kind, T> rows;
+  return rows;
+}
+
+// Rows come and go in units of the caller: slope times them (1 without a slope) is what is solved. The accuracy asked
+// for is atol, or the share `resolution` of the row's range if that is less (and not 0).
+template <Sigma kind, class T>
+void find_roots_of_row(const T* y, double strength, double atol, double slope, long n, double resolution, T* z,
+                       double* residual, int* steps, bool* solved) {
+  Outcome out;
+  if (!finite_row(y, n) || !std::isfinite(strength) || !std::isfinite(slope))
+    out = {std::numeric_limits<double>::infinity(), 0, false}, spoil(z, n);
+  else if (strength == 0 || n < 2)
+    std::copy(y, y + n, z);
+  else
+    out = buffers<kind, T>().find_roots(y, n, slope, strength, atol, resolution, z);
+  *residual = out.residual, *steps = out.steps, *solved = out.solved;
+}
+
+template <Sigma kind, class T>
+void solve_jacobian_of_row(const T* z, const T* g, double strength, long n, T* v, double* error, double* dot) {
+  *error = 0;
+  if (dot) *dot = 0;
+  if (!finite_row(z, n) || !finite_row(g, n) || !std::isfinite(strength)) {
+    spoil(v, n);
+    *error = std::numeric_limits<double>::infinity();
+    if (dot) *dot = std::numeric_limits<double>::quiet_NaN();
+    return;
+  }
+  std::copy(g, g + n, v);
+  if (n < 2 || (strength == 0 && !dot)) return;
+  *error = buffers<kind, T>().solve_jacobian(z, g, n, strength, v, dot);
+}
+
+}  // namespace ibnn
