@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,7 @@ from ibnn.lab.experiments.controls.arms import (
 )
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tuned import RATES, TUNING_SEEDS
-from ibnn.lab.report import write_report
+from ibnn.lab.report import ReportError, rebuild, write_report
 
 SMOKE = Settings(preset="smoke", dataset="digits")
 NOISE = (0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0008)  # of a seed, small beside the effects
@@ -165,6 +166,65 @@ def test_every_report_is_whole(root, name):
     # the tables of the page can be made again from the CSV alone
     again = tables.accuracy_table(records)
     assert [list(row) for row in again.rows] == findings["tables"][0]["rows"]
+
+
+def test_networks_trained_elsewhere_join_a_report_by_their_csv(root, tmp_path):
+    """Two halves of the networks on two machines: the report of both is that of one."""
+    whole = root / "controls-digits"
+    runs, _ = collect(get("controls"), SMOKE, root)
+    for run in runs:
+        if run.config.neuron == "lite" or run.config.seed == 1:
+            shutil.copytree(run.folder.path, tmp_path / "runs" / run.result.identity)
+    half = write_report(get("controls"), SMOKE, tmp_path).parent
+    before = json.loads((half / "findings.json").read_text())
+    assert before["missing"] == len(ARMS) - 1
+
+    assert rebuild(half, add=whole / "controls.csv").parent == half
+    joined, expected = (json.loads((f / "findings.json").read_text()) for f in (half, whole))
+    assert joined["missing"] == 0
+    for part in ("claims", "tables", "headline", "notes", "runs"):
+        assert joined[part] == expected[part]
+    told = {"settings", "seconds"}
+    assert {k: v for k, v in joined.items() if k not in told} == {
+        k: v for k, v in expected.items() if k not in told
+    }
+    assert (half / "controls.csv").read_text() == (whole / "controls.csv").read_text()
+    counted = f"{2 * len(ARMS)} finished, {len(ARMS) - 1} of them known from their results alone"
+    assert dict(joined["settings"])["Runs"] == counted
+    assert {*dict(joined["settings"])} == {*dict(expected["settings"])}
+    assert rebuild(half).parent == half  # the rows stay
+    assert json.loads((half / "findings.json").read_text())["missing"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda text: text.replace("standard,0,", "standard,zero,"), "did not write"),
+        (lambda text: text.replace("best_accuracy", "best"), "did not write"),
+        (lambda text: text[: text.rindex(",")] + ",0123456789ab\n", "expected some of the 28"),
+        (lambda text: "\0", "cannot be read|has no row"),
+    ],
+)
+def test_rows_of_something_else_do_not_join(root, tmp_path, change, message):
+    runs, _ = collect(get("controls"), SMOKE, root)
+    shutil.copytree(runs[-1].folder.path, tmp_path / "runs" / runs[-1].result.identity)
+    folder = write_report(get("controls"), SMOKE, tmp_path).parent
+    page = (folder / "report.html").read_bytes()
+    changed = tmp_path / "changed.csv"
+    changed.write_text(change((root / "controls-digits" / "controls.csv").read_text()))
+    with pytest.raises(ReportError, match=message):
+        rebuild(folder, add=changed)
+    assert (folder / "report.html").read_bytes() == page
+    assert rebuild(folder).parent == folder  # nothing of it was kept
+
+
+def test_an_experiment_whose_rows_are_no_networks_says_so(root, tmp_path):
+    settings = replace(SMOKE, dataset="digits")
+    assert execute(get("learning-speed"), settings, root, engine="inline").ok
+    folder = write_report(get("learning-speed"), settings, root).parent
+    shutil.copytree(folder, tmp_path / folder.name)
+    with pytest.raises(ReportError, match=r"a row of learning-speed\.csv does not hold"):
+        rebuild(folder, add=tmp_path / folder.name / "learning-speed.csv")
 
 
 def test_arms_of_a_seed_share_everything_but_the_neuron(root):

@@ -15,14 +15,20 @@ def report(
     export: Annotated[
         Path | None, typer.Option(help="Also write them here as Markdown, PNG and CSV.")
     ] = None,
+    add: Annotated[
+        Path | None,
+        typer.Option(help="CSV of an earlier export: networks trained elsewhere join the report."),
+    ] = None,
     debug: Debug = False,
 ) -> None:
     """Make reports again from stored runs, without training."""
     from ibnn.lab.report import find_reports, rebuild, write_overview
 
     found = find_reports(folder)
+    if add is not None and len(found) > 1:
+        raise typer.BadParameter(f"{folder} has {len(found)} reports, expected the folder of one")
     for one in found:
-        typer.echo(f"report: {rebuild(one)}")
+        typer.echo(f"report: {rebuild(one, add)}")
     root = found[0].absolute().parent
     typer.echo(f"every claim: {write_overview(root)}")
     if export is not None:

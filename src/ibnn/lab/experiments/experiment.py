@@ -73,6 +73,13 @@ class Experiment(ABC):
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         """Figures, claims and rows from the finished runs."""
 
+    def find_with(
+        self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
+    ) -> Findings:
+        """The same, joined by networks trained elsewhere: rows of this experiment's own CSV, where
+        a row holds all that is kept of a network."""
+        raise ExperimentError(f"a row of {self.name}.csv does not hold a whole network")
+
     def preset(self, settings: Settings) -> Preset:
         """The preset with the user's own numbers in place of its seeds and epochs."""
         chosen = self.presets[settings.preset]

@@ -26,14 +26,17 @@ _TOLD = {
 }
 
 
-def protocol(runs: Sequence[Run], *, lam: str | None = None) -> list[Line]:
+def protocol(
+    runs: Sequence[Run], *, lam: str | None = None, elsewhere: Sequence[RunConfig] = ()
+) -> list[Line]:
     """The lines of a report's settings that every experiment has.
 
     Args:
         runs: those the report is made of; where they differ, every value is listed.
         lam: how lam was found, where configurations alone do not say it.
+        elsewhere: further networks of the report, of which only the results are here.
     """
-    configs = [run.config for run in runs]
+    configs = [*elsewhere, *(run.config for run in runs)]
     implicit = [c for c in configs if "sigma" in neuron_kind(c.neuron).fields]
     lines = [
         ("Network", _network(runs)),

@@ -23,6 +23,7 @@ class Page:
     findings: Findings
     runs: Sequence[Run]
     missing: Sequence[RunConfig]
+    elsewhere: int = 0  # networks of which only a row is here
 
     def hardware(self) -> list[tuple[str, str]]:
         """Where the runs were trained; more than one value if they came from several places."""
@@ -43,7 +44,8 @@ class Page:
         return f"{_range(train)} training and {_range(test)} validation examples"
 
     def _counts(self) -> str:
-        text = f"{len(self.runs)} finished"
+        text = f"{len(self.runs) + self.elsewhere} finished"
+        text += f", {self.elsewhere} of them known from their results alone" * bool(self.elsewhere)
         return text + (
             f", {len(self.missing)} not (failed or not yet trained)" if self.missing else ""
         )
@@ -93,7 +95,7 @@ def summary(page: Page) -> dict[str, Any]:
         "settings": [list(line) for line in page.choices()],
         "reduced": list(experiment.preset(settings).reduced),
         "notes": list(findings.notes),
-        "runs": len(page.runs),
+        "runs": len(page.runs) + page.elsewhere,
         "missing": len(page.missing),
         "seconds": sum(run.result.seconds for run in page.runs),
     }

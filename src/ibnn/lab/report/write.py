@@ -10,6 +10,7 @@ from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Setting
 from ibnn.lab.experiments.registry import get
 from ibnn.lab.files import StrPath
 from ibnn.lab.plotting.style import style
+from ibnn.lab.report.elsewhere import Elsewhere
 from ibnn.lab.report.output import csv_text, image_bytes
 from ibnn.lab.report.page import FINDINGS, Page, ReportError, is_plain, render, summary
 from ibnn.lab.runner import collect
@@ -31,27 +32,37 @@ def write_report(
     root: StrPath,
     data_root: StrPath | None = None,
     on_measure: Callable[[int, int], None] | None = None,
+    add: StrPath | None = None,
 ) -> Path:
-    """Write `<root>/<experiment>-<dataset>/report.html` and what belongs to it."""
+    """Write `<root>/<experiment>-<dataset>/report.html` and what belongs to it.
+
+    Args:
+        on_measure: told (runs measured so far, of how many).
+        add: CSV of an exported report, whose networks join those trained here, now and later.
+    """
+    folder = report_folder(experiment, settings, root)
     runs, missing = collect(experiment, settings, root, data_root, on_measure)
     if not runs:
         raise ReportError(f"no run of {experiment.name} is finished in {root}")
+    others = Elsewhere(folder, experiment, settings, add)
     with style():
-        findings = experiment.find(settings, runs)
+        findings = others.find(runs)
         assert all(is_plain(picture.name) for picture in findings.pictures)
         images = {
             f"{picture.name}.{kind}": image_bytes(picture.figure, kind)
             for picture in findings.pictures
             for kind in ("png", "pdf")
         }
-    page = Page(experiment, settings, findings, runs, missing)
+    elsewhere = {row["run"] for row in others.without(runs)}
+    missing = [config for config in missing if config.identity() not in elsewhere]
+    page = Page(experiment, settings, findings, runs, missing, len(elsewhere))
     table = csv_text(findings.rows)
     html = render(page, images, f"{experiment.name}.csv")
     # Everything is made before anything is written.
-    folder = report_folder(experiment, settings, root)
     folder.mkdir(parents=True, exist_ok=True)
     about = {"version": VERSION, "experiment": experiment.name, "settings": asdict(settings)}
     files.write_json(folder / ABOUT, about)
+    others.keep()
     for name, content in images.items():
         files.write_bytes(folder / name, content)
     files.write_text(folder / f"{experiment.name}.csv", table)
@@ -73,8 +84,8 @@ def find_reports(folder: StrPath) -> list[Path]:
     return found
 
 
-def rebuild(folder: StrPath) -> Path:
-    """Make a report again from its runs."""
+def rebuild(folder: StrPath, add: StrPath | None = None) -> Path:
+    """Make a report again from its runs; those of an exported CSV join them with `add`."""
     file = Path(folder) / ABOUT
     try:
         about = json.loads(file.read_text())
@@ -82,4 +93,4 @@ def rebuild(folder: StrPath) -> Path:
         experiment.check(settings)
     except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
         raise ReportError(f"{file} cannot be used: {error}") from None
-    return write_report(experiment, settings, Path(folder).absolute().parent)
+    return write_report(experiment, settings, Path(folder).absolute().parent, add=add)

@@ -70,7 +70,16 @@ class Controls(ImageExperiment):
         return Records(self.record.of(arm.name, run) for arm, run in trained(compared, runs))
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
-        records = self.records(settings, runs)
+        return self.find_with(settings, runs, ())
+
+    def find_with(
+        self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
+    ) -> Findings:
+        joined = [*map(self.record.from_row, rows), *self.records(settings, runs)]
+        order = list(ARMS)
+        records = Records(sorted(joined, key=lambda record: (order.index(record.arm), record.seed)))
+        names = {row["run"] for row in rows}
+        elsewhere = [c for c in self.plan(settings, {}) if c.identity() in names]
         return Findings(
             headline=self.headline(records),
             pictures=self.pictures(settings, records, runs),
@@ -79,7 +88,7 @@ class Controls(ImageExperiment):
             tables=self.tables(settings, records, runs),
             notes=claims.notes(records),
             rule=RULE,
-            settings=self.settings_lines(settings, runs),
+            settings=self.settings_lines(settings, runs, elsewhere),
         )
 
     def headline(self, records: Records) -> str:
@@ -108,12 +117,14 @@ class Controls(ImageExperiment):
         eps = sizes(self.dataset(settings))
         return [*found, tables.robust_table(records, eps)] if self.attacks else found
 
-    def settings_lines(self, settings: Settings, runs: Sequence[Run]) -> list[tuple[str, str]]:
+    def settings_lines(
+        self, settings: Settings, runs: Sequence[Run], elsewhere: Sequence[RunConfig] = ()
+    ) -> list[tuple[str, str]]:
         """What arms change beside their neuron, the attack, and how the runs were trained."""
         others = [arm for arm in self.arms(settings) if {*arm.changes} - {"neuron"}]
         arms = [(f"Arm: {arm.name}", arm.about) for arm in others]
         attack = [("Attack", attack_line(PGD(0.0), varied="eps"))] if self.attacks else []
-        return [*arms, *attack, *protocol(runs)]
+        return [*arms, *attack, *protocol(runs, elsewhere=elsewhere)]
 
 
 CURVES = (

@@ -106,12 +106,14 @@ class AttackSuite(Controls):
         curves = robust_table(records, sizes(self.dataset(settings)), against)
         return [suite_table(records, self.arm_names), curves]
 
-    def settings_lines(self, settings: Settings, runs: Sequence[Run]) -> list[tuple[str, str]]:
+    def settings_lines(
+        self, settings: Settings, runs: Sequence[Run], elsewhere: Sequence[RunConfig] = ()
+    ) -> list[tuple[str, str]]:
         eps, images = (runs[0].measured[name] for name in (SUITE_EPS, SUITE_IMAGES))
         quick = runs[0].config.epochs <= SMOKE.epochs
         lines = [(f"Suite: {a.name}", attack_line(a)) for a in suite(NAMES, eps, quick=quick)]
         number = ("Suite: images", f"the first {images:,} of the test split")
-        return [number, *lines, *super().settings_lines(settings, runs)]
+        return [number, *lines, *super().settings_lines(settings, runs, elsewhere)]
 
 
 def accuracies(found: Evaluation) -> dict[str, float]:

@@ -1,0 +1,73 @@
+"""Networks trained elsewhere: rows of an exported CSV that join a report's own runs."""
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+
+from ibnn.lab import files
+from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Run, Settings
+from ibnn.lab.files import StrPath
+from ibnn.lab.report.output import csv_text
+from ibnn.lab.report.page import ReportError
+from ibnn.lab.results import Findings
+
+ELSEWHERE = "elsewhere.csv"
+
+Row = dict[str, str]
+
+
+class Elsewhere:
+    """The rows kept beside a report, and those of a further file."""
+
+    def __init__(
+        self, folder: Path, experiment: Experiment, settings: Settings, add: StrPath | None = None
+    ):
+        self._experiment, self._settings = experiment, settings
+        self._file = folder / ELSEWHERE
+        found = _read(self._file) if self._file.is_file() else []
+        found += self._of_this_experiment(Path(add)) if add is not None else []
+        self._rows = {row["run"]: row for row in found}
+
+    def without(self, runs: Sequence[Run]) -> list[Row]:
+        """Those of networks that are not among the runs."""
+        here = {run.config.identity() for run in runs}
+        return [row for name, row in self._rows.items() if name not in here]
+
+    def find(self, runs: Sequence[Run]) -> Findings:
+        """What the runs and the other networks say together."""
+        experiment = self._experiment
+        if not self._rows:
+            return experiment.find(self._settings, runs)
+        try:
+            return experiment.find_with(self._settings, runs, self.without(runs))
+        except ExperimentError as error:
+            raise ReportError(str(error)) from None
+        except (KeyError, ValueError) as error:
+            raise ReportError(
+                f"{experiment.name} did not write a row that should join its report: {error!r}"
+            ) from None
+
+    def keep(self) -> None:
+        """Write the rows beside the report."""
+        if self._rows:
+            files.write_text(self._file, csv_text(list(self._rows.values())))
+
+    def _of_this_experiment(self, file: Path) -> list[Row]:
+        experiment, rows = self._experiment, _read(file)
+        known = {config.identity() for config in experiment.plan(self._settings, {})}
+        wrong = next((row for row in rows if row.get("run") not in known), None)
+        if wrong is not None or not rows:
+            found = "no row" if wrong is None else f"a row of run {wrong.get('run')!r}"
+            raise ReportError(
+                f"{file} has {found}, expected some of the {len(known)} networks of "
+                f"{experiment.name} on {experiment.dataset(self._settings)}"
+            )
+        return rows
+
+
+def _read(file: Path) -> list[Row]:
+    try:
+        with file.open(newline="", encoding="utf-8") as lines:
+            return list(csv.DictReader(lines))
+    except (OSError, ValueError, csv.Error) as error:
+        raise ReportError(f"{file} cannot be read: {error}") from None
