@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import root
+from scipy.special import erf
 
 from tests import bank, oracle
 
@@ -36,6 +37,68 @@ def test_value_derivative_and_primitive_belong_together(sigma):
     np.testing.assert_allclose(
         (primitive(x + step) - primitive(x - step)) / (2 * step), value(x), atol=tolerance, rtol=0
     )
+
+
+def test_elementary_functions_have_the_digits_of_numpy_and_scipy():
+    x = np.concatenate([np.geomspace(1e-300, 40, 3000), np.linspace(0, 30, 3000)])
+    x = np.concatenate([-x, x])
+    values = {name: value for name, (value, _, _) in oracle.SIGMAS.items()}
+    # either side rounds by an ulp or two
+    np.testing.assert_allclose(values["tanh"](x), np.tanh(x), rtol=4 * EPS, atol=1e-310)
+    np.testing.assert_allclose(
+        values["arctan"](x), np.arctan(np.pi / 2 * x) * 2 / np.pi, rtol=6 * EPS, atol=1e-310
+    )
+    np.testing.assert_allclose(
+        values["erf"](x), erf(np.sqrt(np.pi) / 2 * x), rtol=6 * EPS, atol=1e-310
+    )
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("sigma", SIGMAS)
+def test_blocks_of_the_lower_half_sum_what_the_whole_table_does(sigma, weighted):
+    units, lam, slope = 300, -0.7, 3.0
+    rng = np.random.default_rng(0)
+    z = rng.standard_normal(units)
+    weights = rng.random((units, units)) / units
+    weights = (weights + weights.T) / 2 if weighted else None
+    value, derivative, _ = oracle.SIGMAS[sigma]
+    apart = z[None, :] - z[:, None]
+    table = 1 / units if weights is None else weights
+    pairs = oracle.pairs_row(z, lam, slope, weights, sigma)
+    # a sum of 300 terms, in another order
+    same = {"rtol": 0, "atol": 300 * EPS}
+    np.testing.assert_allclose(pairs.bias, (table * value(slope * apart)).sum(1), **same)
+    slopes = table * derivative(slope * apart)
+    np.testing.assert_allclose(pairs.by_slope, (slopes * apart).sum(1), **same)
+    jacobian = lam * slope * (slopes - np.diag(slopes.sum(1))) + np.eye(units)
+    found = oracle.jacobian_row(z, lam, slope, weights, sigma)
+    np.testing.assert_allclose(found, jacobian, **same)
+    np.testing.assert_array_equal(found, found.T)
+
+
+@pytest.mark.parametrize("c", [-400.0, -2.0, 0.9, 0.999])
+def test_products_and_a_factorization_solve_the_same_system(c):
+    z = np.random.default_rng(0).standard_normal(400)
+    g = np.random.default_rng(1).standard_cauchy(400)
+    pairs = oracle.pairs_row(z, c / 2, 2.0)
+    dense = oracle.jacobian_row(z, c / 2, 2.0)
+    # a residual of 1e-13, enlarged by the condition of J, which is 1 + |c| or 1 / (1 - c) at most
+    condition = max(1 + abs(c), 1 / (1 - c))
+    expected = np.linalg.solve(dense, g)
+    error = np.linalg.norm(pairs.solve(g) - expected) / np.linalg.norm(expected)
+    assert error <= 3e-13 * condition
+
+
+@pytest.mark.parametrize("sigma", SIGMAS)
+@pytest.mark.parametrize("lam", [-2.0, 0.09])
+def test_a_start_changes_how_long_it_takes_and_not_what_is_found(sigma, lam):
+    rng = np.random.default_rng(0)
+    y = 0.5 * rng.standard_normal(300)
+    z = oracle.solve_row(y, lam, 10.0, None, sigma)
+    for start in (z + 1e-6 * rng.standard_normal(300), -y, 100 * y, np.zeros(300)):
+        other = oracle.solve_row(y, lam, 10.0, None, sigma, start=start)
+        # residuals of 1e-13 (1 + |lam|), and |J^-1| <= 10 at 0.9 of the threshold
+        np.testing.assert_allclose(other, z, rtol=0, atol=2e-12)
 
 
 @pytest.mark.parametrize("batch", bank.batches(bank.coupled()), ids=str)
