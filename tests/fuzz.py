@@ -118,7 +118,7 @@ def _wrong_z(case: Case, answer: Answer, z: np.ndarray, eps: float) -> Iterator[
     share = 1e-4 if case.precision == "float32" else 1e-8
     resolved = share * np.ptp(z) + 8 * eps * (size.max() + np.abs(z).max())
     if not (error <= np.maximum(resolved, 0)).all() and np.ptp(z) * share < allowed.min():
-        yield f"z is off by {np.max(error) / np.ptp(z):.3g} of its range"
+        yield f"z is off by {np.max(error):.3g} where its range is {np.ptp(z):.3g}"
 
 
 def _wrong_gradient(
