@@ -246,3 +246,28 @@ def test_one_unit_with_most_of_the_gradient_has_dlam_right():
     (case,) = fuzz.cases(1711, 704, 1, fuzz.SIZES, uniform_only=False)
     assert np.square(case.g).max() > 0.25 * np.square(case.g).sum()
     assert list(fuzz.judge(case, fuzz.ask(case, "native"))) == []
+
+
+def test_a_crowd_in_few_cells_of_a_stretched_grid_has_dlam_right():
+    """One unit at 27 stretches the grid; the crowd, 0.2 wide, was in two cells of it, and B between
+    their nodes off by up to 1e-3, however small c is: 1.8 times what is promised of dlam."""
+    (case,) = fuzz.cases(2026, 8419, 1)
+    assert list(fuzz.judge(case, fuzz.ask(case, "native"))) == []
+
+
+@pytest.mark.parametrize("rows", [1, 32])  # 16 rows and more are solved in lanes
+def test_dlam_of_crowds_beside_a_far_unit(rows):
+    rng = np.random.default_rng(0)
+    c = -5e-5
+    for width in (0.03, 0.1, 0.2, 0.4):
+        y = width * rng.standard_normal(300)
+        y[0] = 27.0
+        z = oracle.solve_row(y.astype(np.float32).astype(np.float64), c, 1.0)
+        pairs = oracle.pairs_row(z, c, 1.0)
+        for _ in range(6):
+            g = torch.tensor(rng.standard_normal(300), dtype=torch.float32)
+            same = torch.tensor(y, dtype=torch.float32).expand(rows, -1)
+            _, dlam, _ = gradients(same, c, g.expand(rows, -1), "native", slope=1.0)
+            v, exact, _ = pairs.gradient(g.double().numpy())
+            allowed = 1e-4 * np.linalg.norm(v) * np.linalg.norm(pairs.bias)
+            assert abs(dlam.item() / rows - exact) <= allowed, width
