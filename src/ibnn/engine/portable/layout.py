@@ -94,6 +94,11 @@ def solving(level: int, sigma: str) -> Layout:
     return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and not _narrow(level)))
 
 
+def error(level: np.ndarray) -> np.ndarray:
+    """The largest error of s_0 on a grid for solving."""
+    return np.where(level % 3 == 2, 3e-8, np.where(level < WIDE, 1e-6, 3e-6))
+
+
 def summing(level: int, sigma: str, dtype: torch.dtype) -> Layout:
     """A grid on which sums of s_0 ... s_3 are right to the precision of `dtype`."""
     order, spacing = (6, 1 / 8) if dtype == torch.float32 else (12, 1 / 10)

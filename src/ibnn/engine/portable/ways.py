@@ -54,6 +54,10 @@ def forward(seen: Seen, wanted: np.ndarray, y: Tensor, sigma: str) -> np.ndarray
             # rounding of sums of size 1, and what becomes of it in z
             size = np.abs(strength) * np.minimum(spread / steepest, 1)
             lost = 4 * torch.finfo(y.dtype).eps * size > wanted * np.minimum(steepest, 1)
+            # a crowd has the grid's error in full, and units far from the origin of a long grid are
+            # placed no better than rounding allows; `wanted` is a fifth of what is promised
+            grid = layouts.error(way) + torch.finfo(y.dtype).eps / 4 * spread
+            lost |= (way >= 0) & (grid * size > 3 * wanted * np.minimum(steepest, 1))
             way[(strength > STEEP) | lost | (way == WINDOW)] = PRECISE
         way[narrow.is_narrow(spread / steepest, strength, sigma, y.dtype)] = NARROW
         way[(strength == 0) | (spread == 0)] = STILL
