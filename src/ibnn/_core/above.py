@@ -76,8 +76,11 @@ def unique(
     with no other solution nearby; always so below the threshold.
 
     J = diag(1 - c d) + c K, d_i = sum_k K_ik, K_ik = w_ik s'(z_k - z_i). Where K is positive
-    semidefinite c d < 1 is enough; else c d < 1/2 is, by Gershgorin.
+    semidefinite c d < 1 is enough; else c d < 1/2 is, by Gershgorin. Of an uncertified sigma
+    nothing is proven.
     """
+    if not how.sigma.certified:
+        return lam == 0
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if traced or later.is_asynchronous(z):  # no value can be looked at: only the threshold counts
         return lam * slope < (1 if weight is None else 0)

@@ -60,8 +60,10 @@ def solve(
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
         strength = lam * (slope if y.device.type == "mps" else slope.double())
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
-        steep = None  # above the threshold, where the engine would have no way of its own
-        if weight is None and options.max_steps is None and not later.is_asynchronous(y):
+        # above the threshold, where the engine would have no way of its own (an uncertified sigma
+        # has no threshold, and its engine no fast sums that would end there)
+        steep, descends = None, weight is None and options.sigma.certified
+        if descends and options.max_steps is None and not later.is_asynchronous(y):
             above_threshold = (strength >= 1) & strength.isfinite()
             if bool(above_threshold.any()):
                 steep = (above_threshold & (slope > 0)).nonzero().squeeze(-1)
@@ -146,7 +148,8 @@ def solve_adjoint(
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
     strength = strength.expand(len(z))
-    steep = strength >= 1 if weight is None and not later.is_asynchronous(z) else None
+    descends = weight is None and options.sigma.certified
+    steep = strength >= 1 if descends and not later.is_asynchronous(z) else None
     if steep is not None and bool(steep.any()):
         if not bool(steep.all()):  # each row as it would be alone
             return _adjoint_in_parts(steep, z, g, strength, units, how)

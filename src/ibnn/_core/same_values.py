@@ -32,7 +32,7 @@ def solve(
     """What the engine finds; None unless all rows are solved."""
     if lam.numel() != 1 or slope.numel() != 1 or not y.numel() or is_asynchronous(y):
         return None
-    if options.max_steps is not None or not options.solver.reduces:
+    if options.max_steps is not None or not options.solver.reduces or not options.sigma.certified:
         return None
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine: Any = engines.choose(case, options.engine)

@@ -35,8 +35,9 @@ class Solution:
         residual: of each row, its largest one.
         steps: of each row, how many it took.
         unique: of each row, whether no other solution is proven to be near: always below the
-            threshold; above it, where the energy is strictly convex around z. On a GPU and inside
-            torch.func and torch.compile only the threshold is asked.
+            threshold; above it, where the energy is strictly convex around z. Never where sigma
+            is not certified, unless lam = 0. On a GPU and inside torch.func and torch.compile only
+            the threshold is asked.
     """
 
     value: Tensor

@@ -1,10 +1,16 @@
 """The compiled CPU engine: C++ behind a plain C interface, called through ctypes."""
 
+from math import prod
+
+import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
 from ibnn.engine.native import calls, loader
+
+# units of a row whose pairs are all summed: the matrix of their weights has 4 MB
+_LONGEST = 1024
 
 
 class NativeEngine(Engine):
@@ -16,8 +22,11 @@ class NativeEngine(Engine):
     def declines(self, case: Case) -> str | None:
         if case.device != "cpu":
             return f"it is for the CPU, not for {case.device}"
-        if case.sigma not in sigmas.BUILT_IN:
+        solved_by_pairs = case.sigma is sigmas.PEAKED and case.operation != "pair_sum"
+        if case.sigma not in sigmas.BUILT_IN and not solved_by_pairs:
             return f"sigma {case.sigma} is not compiled"
+        if solved_by_pairs and case.sums.name == "uniform" and prod(case.units) > _LONGEST:
+            return f"it has no solve for rows of more than {_LONGEST} units and sigma {case.sigma}"
         if case.dtype not in calls.DTYPES:
             return f"it has no {case.dtype}"
         if case.operation == "pair_sum" and not 0 <= case.order <= 3:
@@ -36,13 +45,13 @@ class NativeEngine(Engine):
         atol: Tensor | float,
         resolution: float,
     ) -> RowSolutions:
-        how = case.sigma.name, _weights(case, weight)
+        how = case.sigma.name, _weights(case, weight, y.dtype)
         return RowSolutions(*calls.solve_rows(y, strength, slope, atol, resolution, *how))
 
     def adjoint(
         self, case: Case, z: Tensor, g: Tensor, strength: Tensor | float, weight: Tensor | None
     ) -> AdjointSolutions:
-        weights = _weights(case, weight)
+        weights = _weights(case, weight, z.dtype)
         return AdjointSolutions(*calls.solve_jacobian(z, g, strength, case.sigma.name, weights))
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
@@ -59,7 +68,10 @@ class NativeEngine(Engine):
         return super().bias_change(case, z, v, weight)
 
 
-def _weights(case: Case, weight: Tensor | None) -> calls.Weights | None:
-    if weight is None:
+def _weights(case: Case, weight: Tensor | None, dtype: torch.dtype) -> calls.Weights | None:
+    if weight is None and case.sigma in sigmas.BUILT_IN:
         return None
+    if weight is None:  # no sums but those over weighted pairs
+        units = prod(case.units)
+        return calls.Weights(torch.full((units, units), 1 / units, dtype=dtype))
     return calls.Weights(weight, case.units if case.sums.name == "window" else None)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ibnn.engine.native import loader
 
-SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3}
+SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3, "peaked": 4}
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 DTYPES = frozenset(_SUFFIX)
 # a value of each row, or one for all of them

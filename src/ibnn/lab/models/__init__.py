@@ -24,7 +24,6 @@ from ibnn.lab.models.neurons import (
     neuron_names,
     register_neuron,
 )
-from ibnn.lab.models.peaked import Peaked
 from ibnn.lab.models.perceptron import Perceptron, PerceptronKind
 from ibnn.lab.models.resnet import ResNet20, ResNet20Kind
 from ibnn.lab.models.ucn import UCN, UCNKind, kernel_side
@@ -42,7 +41,6 @@ __all__ = [
     "Neuron",
     "NeuronKind",
     "OwnLam",
-    "Peaked",
     "Perceptron",
     "ResNet20",
     "ViT",

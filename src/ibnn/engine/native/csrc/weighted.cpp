@@ -21,7 +21,7 @@ template <class T> Weights<T> weights_of(const T* weight, long n, const long* un
     const ibnn::RootTask<T> task{ibnn::Layout::plain(rows, n), y, {strength, step}, {atol, step}, {slope, step},      \
                                  resolution, z, residual, steps, solved};                                             \
     const auto weights = ibnn::weights_of(weight, n, units, window);                                                  \
-    return ibnn::with_sigma(                                                                                          \
+    return ibnn::with_pair_sigma(                                                                                     \
         sigma, [&](auto kind) { return ibnn::find_weighted_roots<kind.value>(task, weights, threads); });             \
   }                                                                                                                   \
   extern "C" int ibnn_solve_weighted_jacobian_##suffix(                                                               \
@@ -29,7 +29,7 @@ template <class T> Weights<T> weights_of(const T* weight, long n, const long* un
       const long* units, const long* window, int sigma, T* v, double* error, double* dots, int threads) {             \
     const ibnn::JacobianTask<T> task{ibnn::Layout::plain(rows, n), z, g, {strength, step}, v, error, dots};           \
     const auto weights = ibnn::weights_of(weight, n, units, window);                                                  \
-    return ibnn::with_sigma(                                                                                          \
+    return ibnn::with_pair_sigma(                                                                                     \
         sigma, [&](auto kind) { return ibnn::solve_weighted_jacobian<kind.value>(task, weights, threads); });         \
   }
 

@@ -164,10 +164,22 @@ template <> struct ErfPair<double> {
   }
 };
 
+// tanh from e^(2 x) - 1 where that keeps the digits of small x. Beyond 60 both factors are 0 or 1, and x^2 might overflow.
+template <class T> struct PeakedPair {
+  using V = Pack<T>;
+  static void pair(V x, V* t, V* d) {
+    const V m = least_of(size_of(x), pack_of(T(60))), e = exp_pack(-2 * m), grown = expm1_pack(2 * m);
+    const auto near = m < T(0.5);
+    const V tanh = (near ? grown : 1 - e) * reciprocal(near ? grown + 2 : 1 + e), fall = exp_pack(T(-0.125) * m * m);
+    *t = x < 0 ? -tanh * fall : tanh * fall, *d = (1 - tanh * (tanh + T(0.25) * m)) * fall;
+  }
+};
+
 template <Sigma kind, class T, Reach reach> struct PairRuleOf;
 template <class T, Reach reach> struct PairRuleOf<Sigma::hardtanh, T, reach> : DifferenceRule<T, HardtanhPair<T>> {};
 template <class T, Reach reach> struct PairRuleOf<Sigma::arctan, T, reach> : DifferenceRule<T, ArctanPair<T>> {};
 template <class T, Reach reach> struct PairRuleOf<Sigma::erf, T, reach> : DifferenceRule<T, ErfPair<T>> {};
+template <class T, Reach reach> struct PairRuleOf<Sigma::peaked, T, reach> : DifferenceRule<T, PeakedPair<T>> {};
 template <class T> struct PairRuleOf<Sigma::tanh, T, Reach::close> : ShiftedRule<T> {};
 template <class T> struct PairRuleOf<Sigma::tanh, T, Reach::usual> : ExponentialRule<T> {};
 template <class T> struct PairRuleOf<Sigma::tanh, T, Reach::far> : DifferenceRule<T, FarTanh<T>> {};

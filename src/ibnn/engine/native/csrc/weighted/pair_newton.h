@@ -2,7 +2,8 @@
 //
 // r(z) = z + c B(z) - y is the gradient of the energy. Where that is known to be convex a step is judged by
 // r(z + t step) . step, which grows with t; where it may not be, by the size of r, and once a direction of negative curvature
-// was met (above the threshold), by the energy itself, so that what is found is a minimum and not a saddle.
+// was met (above the threshold), by the energy itself, so that what is found is a minimum and not a saddle. An s that falls
+// has no primitive to make an energy of: there a bound says that it has not grown, from the first step on.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -40,7 +41,7 @@ template <class Table, Sigma kind, class T> class PairNewton {
   // z is known to be within low and high. Units are counted from a place such that the rule for their reach applies.
   Outcome find_roots(T c, T atol, T low, T high) {
     c_ = c, low_ = low, high_ = high, sums_ = 0, by_energy_ = false;
-    convex_ = 2 * c * table.total < T(0.95);
+    convex_ = 2 * taken_by_pairs(table.total) < T(0.95);
     std::copy(best_z_.data(), best_z_.data() + n_, z_.data());
     evaluate(z_.data());
     Outcome out{std::numeric_limits<double>::infinity(), 0, false};
@@ -56,7 +57,10 @@ template <class Table, Sigma kind, class T> class PairNewton {
       if (!(excess_ < std::numeric_limits<T>::infinity()) || stalled > (best < 100 ? 3 : 40)) return out;
       if (out.steps == kMostSteps || sums_ > kMostSums) return out;
       direction();
-      if (excess_ <= best && step_is_small(atol)) return settled(out);
+      // Equal units stay equal. Where parting them would lower the energy, rounding shows that once the residual is no more
+      // than rounding; it is not followed, or ties would be broken by chance.
+      const bool tied = kFalls<kind> && indefinite_ && excess_ <= 1;
+      if (excess_ <= best && (tied || step_is_small(atol))) return settled(out);
       advance();
     }
   }
@@ -91,6 +95,13 @@ template <class Table, Sigma kind, class T> class PairNewton {
   T c_ = 0, low_ = 0, high_ = 0, worst_ = 0, excess_ = 0, noise_ = 0, softest_ = 1;
   Array<T> y_, z_, best_z_, r_, step_, trial_, scale_, cg_r_, cg_p_, cg_q_;
 
+  // By Gershgorin no eigenvalue of J is below 1 - 2 times this, if the slopes of a unit's pairs sum to `degree` at most. Where
+  // s falls they cancel in such a sum, and those below 0 count for c < 0.
+  T taken_by_pairs(T degree) const {
+    if (!kFalls<kind>) return c_ * degree;
+    return (c_ > 0 ? c_ : -c_ * T(kSteepestFall)) * table.total;
+  }
+
   void evaluate_at(const T* z) {
     T low, high;
     ends_of(z, n_, &low, &high);
@@ -121,7 +132,7 @@ template <class Table, Sigma kind, class T> class PairNewton {
       densest = std::max(densest, table.degree[i]);
     }
     // A residual is an error of at most itself over the least eigenvalue of J, by Gershgorin at least this.
-    const T least = std::min(T(1), std::max(T(0.05), 1 - 2 * c_ * densest));
+    const T least = std::min(T(1), std::max(T(0.05), 1 - 2 * taken_by_pairs(densest)));
     worst_ = worst;
     excess_ = above / std::max(atol * least, noise_);
   }
@@ -159,8 +170,12 @@ template <class Table, Sigma kind, class T> class PairNewton {
   }
 
   void advance() {
-    by_energy_ = by_energy_ || indefinite_;
-    if (by_energy_) return descend();
+    if constexpr (kFalls<kind>) {
+      if (!convex_) return descend_by_bound();
+    } else {
+      by_energy_ = by_energy_ || indefinite_;
+      if (by_energy_) return descend();
+    }
     const double start = dot_of(r_.data(), step_.data(), n_), size = dot_of(r_.data(), r_.data(), n_);
     double t = 1, low = 0, high = -1, at_low = start, at_high = 0;
     for (int k = 0;; ++k) {
@@ -193,6 +208,27 @@ template <class Table, Sigma kind, class T> class PairNewton {
     for (int k = 0; k < kMostHalvings && sums_ <= kMostSums; ++k, t *= T(0.5)) {
       try_step(t);
       if (energy(trial_.data(), &unused) <= before + 1e-4 * t * start + 4 * kUlp * terms) break;
+    }
+    std::copy(trial_.data(), trial_.data() + n_, z_.data());
+  }
+
+  // z + d, d = t step with the first t = 1, 1/2, ... for which the energy is known to fall. It changes by the integral of
+  // r . d, by the trapezoidal rule the mean of both ends but for a twelfth of its second derivative along d; and that is at
+  // most |c| / 2 sum over i, k of w |s''| |d_k - d_i|^3 <= 2 |c| total max|s''| (range of d) |d|^2.
+  void descend_by_bound() {
+    std::copy(r_.data(), r_.data() + n_, cg_r_.data());
+    T t = 1;
+    for (int k = 0; k < kMostHalvings && sums_ <= kMostSums; ++k, t *= T(0.5)) {
+      try_step(t);
+      double before = 0, after = 0, square = 0, low = 0, high = 0, rounding = 0;
+      for (long i = 0; i < n_; ++i) {
+        const double d = static_cast<double>(trial_[i]) - z_[i];
+        before += d * cg_r_[i], after += d * r_[i], square += d * d;
+        low = std::min(low, d), high = std::max(high, d);
+        rounding += std::fabs(d) * (noise_ + kUlp * std::fabs(y_[i]));
+      }
+      const double bend = std::fabs(c_) * table.total * kMostBend * (high - low) * square / 6;
+      if (0.5 * (before + after) + bend <= 1e-4 * before + rounding) break;
     }
     std::copy(trial_.data(), trial_.data() + n_, z_.data());
   }

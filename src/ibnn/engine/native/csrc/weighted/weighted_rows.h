@@ -123,6 +123,8 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
         const Outcome out = attempt<float>(y, n, c, scale, asked, z);
         if (out.solved) return out;
         before = out.steps;
+        // The rounding of floats may have parted equal units, and have been followed down from there.
+        if (kFalls<kind>) std::copy(y, y + n, z);
       }
     }
     Outcome out = attempt<double>(y, n, c, scale, asked, z);
