@@ -19,6 +19,21 @@ inline Lanes load_lanes(const float* p) {
 }
 inline void store_lanes(float* p, Lanes v) { std::memcpy(p, &v, 32); }
 
+inline Lanes4 low_half(Lanes v) {
+#ifdef IBNN_AVX2
+  return (Lanes4)_mm256_castps256_ps128((__m256)v);
+#else
+  return Lanes4{v[0], v[1], v[2], v[3]};
+#endif
+}
+inline Lanes4 high_half(Lanes v) {
+#ifdef IBNN_AVX2
+  return (Lanes4)_mm256_extractf128_ps((__m256)v, 1);
+#else
+  return Lanes4{v[4], v[5], v[6], v[7]};
+#endif
+}
+
 inline Lanes smaller(Lanes a, Lanes b) { return a < b ? a : b; }
 inline Lanes larger(Lanes a, Lanes b) { return a > b ? a : b; }
 
@@ -71,6 +86,17 @@ inline Lanes exp_lanes(Lanes x) {
 #endif
 }
 
+// The same for eight numbers and for one: loops that do their last few numbers one by one are written once.
+inline Lanes read_as(const float* p, Lanes) { return load_lanes(p); }
+inline float read_as(const float* p, float) { return *p; }
+inline void write_lanes(float* p, Lanes v) { store_lanes(p, v); }
+inline void write_lanes(float* p, float v) { *p = v; }
+inline Lanes exp_of(Lanes x) { return exp_lanes(x); }
+inline float exp_of(float x) { return fast_exp(x); }
+inline void add_to(Lanes& sum, Lanes v) { sum += v; }
+inline void add_to(Lanes& sum, float v) { sum[0] += v; }
+inline float sum_of(Lanes v) { return ((v[0] + v[4]) + (v[1] + v[5])) + ((v[2] + v[6]) + (v[3] + v[7])); }
+
 // The sum of each of eight vectors.
 inline Lanes sum_each(const Lanes* v) {
 #ifdef IBNN_AVX2
@@ -88,32 +114,52 @@ inline Lanes sum_each(const Lanes* v) {
 #endif
 }
 
-inline void transpose(Lanes* v) {
+// Four vectors as two blocks of four by four, each transposed.
+inline void transpose_halves(Lanes* v) {
 #ifdef IBNN_AVX2
   __m256* m = reinterpret_cast<__m256*>(v);
-  __m256 a[8], b[8];
-  for (int k = 0; k < 4; ++k) {
-    a[2 * k] = _mm256_unpacklo_ps(m[2 * k], m[2 * k + 1]);
-    a[2 * k + 1] = _mm256_unpackhi_ps(m[2 * k], m[2 * k + 1]);
-  }
-  for (int k = 0; k < 2; ++k) {
-    b[4 * k] = _mm256_shuffle_ps(a[4 * k], a[4 * k + 2], 0x44);
-    b[4 * k + 1] = _mm256_shuffle_ps(a[4 * k], a[4 * k + 2], 0xEE);
-    b[4 * k + 2] = _mm256_shuffle_ps(a[4 * k + 1], a[4 * k + 3], 0x44);
-    b[4 * k + 3] = _mm256_shuffle_ps(a[4 * k + 1], a[4 * k + 3], 0xEE);
-  }
-  for (int k = 0; k < 4; ++k) {
-    m[k] = _mm256_permute2f128_ps(b[k], b[k + 4], 0x20);
-    m[k + 4] = _mm256_permute2f128_ps(b[k], b[k + 4], 0x31);
-  }
+  const __m256 a = _mm256_unpacklo_ps(m[0], m[1]), b = _mm256_unpackhi_ps(m[0], m[1]);
+  const __m256 c = _mm256_unpacklo_ps(m[2], m[3]), d = _mm256_unpackhi_ps(m[2], m[3]);
+  m[0] = _mm256_shuffle_ps(a, c, 0x44), m[1] = _mm256_shuffle_ps(a, c, 0xEE);
+  m[2] = _mm256_shuffle_ps(b, d, 0x44), m[3] = _mm256_shuffle_ps(b, d, 0xEE);
 #else
-  for (int i = 0; i < 8; ++i)
-    for (int j = 0; j < i; ++j) {
-      float t = v[i][j];
-      v[i][j] = v[j][i];
-      v[j][i] = t;
-    }
+  for (int i = 0; i < 4; ++i)
+    for (int j = 0; j < i; ++j)
+      for (int block = 0; block < 8; block += 4) {
+        const float t = v[i][block + j];
+        v[i][block + j] = v[j][block + i];
+        v[j][block + i] = t;
+      }
 #endif
+}
+
+inline Lanes join_halves(Lanes4 low, Lanes4 high) {
+#ifdef IBNN_AVX2
+  return (Lanes)_mm256_insertf128_ps(_mm256_castps128_ps256((__m128)low), (__m128)high, 1);
+#else
+  return Lanes{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]};
+#endif
+}
+
+inline void transpose(Lanes* v) {
+  transpose_halves(v), transpose_halves(v + 4);
+  for (int k = 0; k < 4; ++k) {
+    const Lanes a = v[k], b = v[k + 4];
+    v[k] = join_halves(low_half(a), low_half(b));
+    v[k + 4] = join_halves(high_half(a), high_half(b));
+  }
+}
+
+// Eight numbers from each of eight places; those of one place are in one lane. Halves that are put together as they are read
+// save the last third of a transposition.
+template <class Number> inline void load_transposed(Number* const (&from)[8], Lanes* v) {
+  for (int half = 0; half < 2; ++half)
+    for (int k = 0; k < 4; ++k) {
+      Lanes4 low, high;
+      std::memcpy(&low, from[k] + 4 * half, 16), std::memcpy(&high, from[k + 4] + 4 * half, 16);
+      v[4 * half + k] = join_halves(low, high);
+    }
+  transpose_halves(v), transpose_halves(v + 4);
 }
 
 }  // namespace ibnn

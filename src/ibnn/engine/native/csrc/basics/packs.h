@@ -8,6 +8,9 @@
 #if defined(__AVX512F__) && defined(__AVX512DQ__)
 #include <immintrin.h>
 #define IBNN_AVX512 1
+#elif defined(__AVX2__) && defined(__FMA__)
+#include <immintrin.h>
+#define IBNN_AVX2_PACKS 1
 #endif
 
 namespace ibnn {
@@ -49,6 +52,8 @@ template <class V> inline V size_of(V a) { return a < 0 ? -a : a; }
 template <class M> inline bool any_lane(M mask) {
 #ifdef IBNN_AVX512
   return _mm512_test_epi64_mask((__m512i)mask, (__m512i)mask) != 0;
+#elif defined(IBNN_AVX2_PACKS)
+  return !_mm256_testz_si256((__m256i)mask, (__m256i)mask);
 #else
   int64_t words[kPackBytes / 8], joined = 0;
   std::memcpy(words, &mask, sizeof words);
@@ -61,7 +66,7 @@ template <class M> inline bool any_lane(M mask) {
 // arithmetic with them takes a hundred times as long.
 class WithoutDenormals {
  public:
-#ifdef IBNN_AVX512
+#if defined(IBNN_AVX512) || defined(IBNN_AVX2_PACKS)
   WithoutDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | 0x8040); }  // flush results, and operands
   ~WithoutDenormals() { _mm_setcsr(before_); }
   WithoutDenormals(const WithoutDenormals&) = delete;
@@ -103,6 +108,8 @@ template <class T> void ends_of(const T* x, long n, T* low, T* high) {
 inline Floats fused_packs(Floats a, Floats b, Floats c) {
 #ifdef IBNN_AVX512
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+#elif defined(IBNN_AVX2_PACKS)
+  return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
 #else
   for (int k = 0; k < kLanes<float>; ++k) c[k] = std::fma(a[k], b[k], c[k]);
   return c;
@@ -111,6 +118,8 @@ inline Floats fused_packs(Floats a, Floats b, Floats c) {
 inline Doubles fused_packs(Doubles a, Doubles b, Doubles c) {
 #ifdef IBNN_AVX512
   return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+#elif defined(IBNN_AVX2_PACKS)
+  return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #else
   for (int k = 0; k < kLanes<double>; ++k) c[k] = std::fma(a[k], b[k], c[k]);
   return c;
@@ -121,9 +130,13 @@ inline Doubles fused_packs(Doubles a, Doubles b, Doubles c) {
 inline Floats reciprocal(Floats x) {
 #ifdef IBNN_AVX512
   const Floats guess = (Floats)_mm512_rcp14_ps((__m512)x);
-  return fused_packs(guess, fused_packs(-x, guess, pack_of(1.0f)), guess);
+#elif defined(IBNN_AVX2_PACKS)
+  const Floats guess = (Floats)_mm256_rcp_ps((__m256)x);
 #else
   return 1 / x;
+#endif
+#if defined(IBNN_AVX512) || defined(IBNN_AVX2_PACKS)
+  return fused_packs(guess, fused_packs(-x, guess, pack_of(1.0f)), guess);
 #endif
 }
 inline Doubles reciprocal(Doubles x) { return 1 / x; }
@@ -131,6 +144,8 @@ inline Doubles reciprocal(Doubles x) { return 1 / x; }
 inline Floats root_of(Floats x) {
 #ifdef IBNN_AVX512
   return (Floats)_mm512_sqrt_ps((__m512)x);
+#elif defined(IBNN_AVX2_PACKS)
+  return (Floats)_mm256_sqrt_ps((__m256)x);
 #else
   for (int k = 0; k < kLanes<float>; ++k) x[k] = std::sqrt(x[k]);
   return x;
@@ -139,6 +154,8 @@ inline Floats root_of(Floats x) {
 inline Doubles root_of(Doubles x) {
 #ifdef IBNN_AVX512
   return (Doubles)_mm512_sqrt_pd((__m512d)x);
+#elif defined(IBNN_AVX2_PACKS)
+  return (Doubles)_mm256_sqrt_pd((__m256d)x);
 #else
   for (int k = 0; k < kLanes<double>; ++k) x[k] = std::sqrt(x[k]);
   return x;

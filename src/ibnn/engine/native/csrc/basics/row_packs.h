@@ -2,6 +2,7 @@
 #pragma once
 #include <algorithm>
 
+#include "basics/lanes.h"
 #include "basics/packs.h"
 
 namespace ibnn {
@@ -53,7 +54,17 @@ template <class T> class RowPack {
       for (long i = 0; i < units_; ++i) to[i] = load_pack<T>(from + start_[0] + i * step_);
       return;
     }
-    for (long i = 0; i < units_; ++i) {
+    long i = 0;
+    if constexpr (sizeof(T) == 4)
+      for (; step_ == 1 && i + 8 <= units_; i += 8)
+        for (int first = 0; first < kLanes<T>; first += 8) {
+          const float* rows[8];
+          for (int k = 0; k < 8; ++k) rows[k] = from + start_[first + k] + i;
+          Lanes part[8];
+          load_transposed(rows, part);
+          for (int k = 0; k < 8; ++k) store_lanes(reinterpret_cast<float*>(to + i + k) + first, part[k]);
+        }
+    for (; i < units_; ++i) {
       T lanes[kLanes<T>];
       for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = from[start_[lane] + i * step_];
       to[i] = load_pack<T>(lanes);
@@ -65,7 +76,16 @@ template <class T> class RowPack {
       for (long i = 0; i < units_; ++i) store_pack<T>(to + start_[0] + i * step_, from[i]);
       return;
     }
-    for (long i = 0; i < units_; ++i)
+    long i = 0;
+    if constexpr (sizeof(T) == 4)
+      for (; step_ == 1 && i + 8 <= units_; i += 8)
+        for (int first = 0; first < count_; first += 8) {
+          Lanes part[8];
+          for (int k = 0; k < 8; ++k) part[k] = load_lanes(reinterpret_cast<const float*>(from + i + k) + first);
+          transpose(part);
+          for (int k = 0; k < 8 && first + k < count_; ++k) store_lanes(to + start_[first + k] + i, part[k]);
+        }
+    for (; i < units_; ++i)
       for (int lane = 0; lane < count_; ++lane) to[start_[lane] + i * step_] = from[i][lane];
   }
 
