@@ -45,60 +45,73 @@ class PackNodeSums {
 
   // potential_s = sum_r q_r s(Z_r - Z_s), density_s = sum_r q_r s'(Z_r - Z_s), density_slope its derivative.
   void fields(V* potential, V* density, V* density_slope) const {
-    for (long s = 0; s < n_; ++s) potential[s] = ahead_[s], density[s] = q_[s], density_slope[s] = V{};
-    sweep(q_, [&](long s, const V* run, float to_the_left) {
-      V odd = {}, even = density[s], bent = {};
-      for (int m = 0; m < kTerms; ++m)
-        odd += Series::value[m] * run[m], even += Series::slope[m] * run[m], bent += Series::bend[m] * run[m];
-      potential[s] += to_the_left * odd, density[s] = even, density_slope[s] -= to_the_left * bent;
-    });
+    sweep(
+        q_,
+        [&](long s, const V* run) {
+          potential[s] = ahead_[s] + total(Series::value, run), density[s] = total(Series::slope, run) - q_[s];
+          density_slope[s] = -total(Series::bend, run);
+        },
+        [&](long s, const V* run) {
+          potential[s] -= total(Series::value, run), density[s] += total(Series::slope, run);
+          density_slope[s] += total(Series::bend, run);
+        });
   }
 
   // u_s = sum_r w_r s'(Z_r - Z_s).
   void smooth(const V* w, V* u) const {
-    for (long s = 0; s < n_; ++s) u[s] = w[s];
-    sweep(w, [&](long s, const V* run, float) {
-      V even = u[s];
-      for (int m = 0; m < kTerms; ++m) even += Series::slope[m] * run[m];
-      u[s] = even;
-    });
+    sweep(
+        w, [&](long s, const V* run) { u[s] = total(Series::slope, run) - w[s]; },
+        [&](long s, const V* run) { u[s] += total(Series::slope, run); });
+  }
+
+  // The same to 1.5e-4 of the weights, for steps of Newton.
+  void smooth_roughly(const V* w, V* u) const {
+    sweep<kRough>(
+        w, [&](long s, const V* run) { u[s] = total(Series::rough, run) - w[s]; },
+        [&](long s, const V* run) { u[s] += total(Series::rough, run); });
   }
 
   // The same and its derivative.
   void smooth(const V* w, V* u, V* u_slope) const {
-    for (long s = 0; s < n_; ++s) u[s] = w[s], u_slope[s] = V{};
-    sweep(w, [&](long s, const V* run, float to_the_left) {
-      V even = u[s], bent = {};
-      for (int m = 0; m < kTerms; ++m) even += Series::slope[m] * run[m], bent += Series::bend[m] * run[m];
-      u[s] = even, u_slope[s] -= to_the_left * bent;
-    });
+    sweep(
+        w, [&](long s, const V* run) { u[s] = total(Series::slope, run) - w[s], u_slope[s] = -total(Series::bend, run); },
+        [&](long s, const V* run) { u[s] += total(Series::slope, run), u_slope[s] += total(Series::bend, run); });
   }
 
  private:
   using Series = TanhSeries<float>;
-  static constexpr int kTerms = sizeof(Series::value) / sizeof(float);
+  static constexpr int kTerms = sizeof(Series::value) / sizeof(float), kRough = sizeof(Series::rough) / sizeof(float);
   long n_ = 0;
   bool even_ = false;
   V even_power_[kTerms];
   const V* q_ = nullptr;
   Array<V> decay_, ahead_;
 
-  // Calls take(s, sums over the nodes r on one side of s of w_r e^(-2 m |Z_r - Z_s|), m = 1 .. kTerms, the side), where the
-  // side is 1 for nodes to the left and -1 for those to the right.
-  template <class Take> void sweep(const V* w, Take take) const { even_ ? sweep<true>(w, take) : sweep<false>(w, take); }
-  template <bool even, class Take> void sweep(const V* w, Take take) const {
-    V run[kTerms] = {}, power[kTerms];
-    if (even) std::copy(even_power_, even_power_ + kTerms, power);
-    for (long s = 1; s < n_; ++s) {
-      if (!even) powers_of<kTerms>(decay_[s - 1], power);
-      for (int m = 0; m < kTerms; ++m) run[m] = (run[m] + w[s - 1]) * power[m];
-      take(s, run, 1.0f);
+  template <int terms> static V total(const float (&coefficient)[terms], const V* run) {
+    V sum = coefficient[0] * run[0];
+    for (int m = 1; m < terms; ++m) sum = fused_packs(pack_of(coefficient[m]), run[m], sum);
+    return sum;
+  }
+
+  // Calls left(s, run) for all nodes, then right(s, run): run are the sums of w_r e^(-2 m |Z_r - Z_s|), m = 1 .. terms, over
+  // the nodes r on that side of s and s itself. Counted with them a node costs one instruction a term; it is there twice
+  // then, which the callers take off (odd sums lose it by themselves).
+  template <int terms = kTerms, class Left, class Right> void sweep(const V* w, Left left, Right right) const {
+    even_ ? sweep<terms, true>(w, left, right) : sweep<terms, false>(w, left, right);
+  }
+  template <int terms, bool even, class Left, class Right> void sweep(const V* w, Left left, Right right) const {
+    V run[terms] = {}, power[terms];
+    if (even) std::copy(even_power_, even_power_ + terms, power);
+    for (long s = 0; s < n_; ++s) {
+      if (!even) powers_of<terms>(s > 0 ? decay_[s - 1] : V{}, power);
+      for (int m = 0; m < terms; ++m) run[m] = fused_packs(run[m], power[m], w[s]);
+      left(s, run);
     }
     for (V& sum : run) sum = V{};
-    for (long s = n_ - 2; s >= 0; --s) {
-      if (!even) powers_of<kTerms>(decay_[s], power);
-      for (int m = 0; m < kTerms; ++m) run[m] = (run[m] + w[s + 1]) * power[m];
-      take(s, run, -1.0f);
+    for (long s = n_ - 1; s >= 0; --s) {
+      if (!even) powers_of<terms>(decay_[s], power);
+      for (int m = 0; m < terms; ++m) run[m] = fused_packs(run[m], power[m], w[s]);
+      right(s, run);
     }
   }
 };

@@ -97,45 +97,42 @@ template <class T> class SortedTable {
   long n_ = 0;
   Array<V> decay_;
 
+  template <int K> static V total(const T (&coefficient)[K], const V* run) {
+    V sum = coefficient[0] * run[0];
+    for (int m = 1; m < K; ++m) sum = fused_packs(pack_of(coefficient[m]), run[m], sum);
+    return sum;
+  }
+
+  // Running sums count a unit itself with those on its side: one instruction a term. Odd sums lose it again by themselves,
+  // from even ones it is taken off twice (the series are exact at 0).
   template <int K> void sums(const T (&slope)[K]) {
+    const V one = pack_of(T(1));
     V run[kTerms] = {}, power[kTerms];
     for (long s = 0; s < n_; ++s) {
-      V odd = pack_of(static_cast<T>(n_ - 1 - 2 * s)), even = {};
-      for (int m = 0; m < kTerms; ++m) odd += Series::value[m] * run[m];
-      for (int m = 0; m < K; ++m) even += slope[m] * run[m];
-      bias[s] = odd, degree[s] = even;
-      powers_of<kTerms>(decay_[s], power);
-      for (int m = 0; m < kTerms; ++m) run[m] = (run[m] + 1) * power[m];
+      powers_of<kTerms>(s > 0 ? decay_[s - 1] : V{}, power);
+      for (int m = 0; m < kTerms; ++m) run[m] = fused_packs(run[m], power[m], one);
+      bias[s] = static_cast<T>(n_ - 1 - 2 * s) + total(Series::value, run), degree[s] = total(slope, run) - 2;
     }
     for (V& sum : run) sum = V{};
-    for (long s = n_ - 2; s >= 0; --s) {
+    for (long s = n_ - 1; s >= 0; --s) {
       powers_of<kTerms>(decay_[s], power);
-      for (int m = 0; m < kTerms; ++m) run[m] = (run[m] + 1) * power[m];
-      V odd = bias[s], even = degree[s];
-      for (int m = 0; m < kTerms; ++m) odd -= Series::value[m] * run[m];
-      for (int m = 0; m < K; ++m) even += slope[m] * run[m];
-      bias[s] = odd, degree[s] = even;
+      for (int m = 0; m < kTerms; ++m) run[m] = fused_packs(run[m], power[m], one);
+      bias[s] -= total(Series::value, run), degree[s] += total(slope, run);
     }
   }
 
   template <int K> void convolve(const T (&slope)[K], const V* v, V* out) const {
     V run[K] = {}, power[K];
     for (long s = 0; s < n_; ++s) {
-      V even = {};
-      for (int m = 0; m < K; ++m) even += slope[m] * run[m];
-      out[s] = even;
-      powers_of<K>(decay_[s], power);
-      for (int m = 0; m < K; ++m) run[m] = (run[m] + v[s]) * power[m];
+      powers_of<K>(s > 0 ? decay_[s - 1] : V{}, power);
+      for (int m = 0; m < K; ++m) run[m] = fused_packs(run[m], power[m], v[s]);
+      out[s] = total(slope, run) - 2 * v[s];
     }
     for (V& sum : run) sum = V{};
-    for (long s = n_ - 2; s >= 0; --s) {
+    for (long s = n_ - 1; s >= 0; --s) {
       powers_of<K>(decay_[s], power);
-      V even = out[s];
-      for (int m = 0; m < K; ++m) {
-        run[m] = (run[m] + v[s + 1]) * power[m];
-        even += slope[m] * run[m];
-      }
-      out[s] = even;
+      for (int m = 0; m < K; ++m) run[m] = fused_packs(run[m], power[m], v[s]);
+      out[s] += total(slope, run);
     }
   }
 };
