@@ -46,7 +46,8 @@ def cases(units: int, slope: float, lams) -> list[tuple[str, np.ndarray, float]]
 
 CASES = [
     *((units, "tanh", dtype) for units in SHORT + LONG for dtype in ATOL),
-    (400, "tanh", torch.float32),
+    # on nodes where that pays, in lengths that fill no whole registers
+    *((units, "tanh", torch.float32) for units in (117, 131, 400)),
     *((units, "hardtanh", dtype) for units in (2, 7, 48) for dtype in ATOL),
     # these two are solved in lanes in float32 only
     *((units, sigma, torch.float32) for units in (2, 7, 48) for sigma in ("arctan", "erf")),
@@ -107,7 +108,7 @@ def test_strong_coupling_is_solved_or_reported(units):
         assert (true <= residual.double()[:, None] + rounding + asked_for).all()
 
 
-@pytest.mark.parametrize("units", [2, 5, 16, 40, 100, 300, 1000])
+@pytest.mark.parametrize("units", [2, 5, 16, 40, 100, 131, 300, 1000])
 def test_a_row_is_the_same_in_any_company(units):
     """Bit by bit: alone, among others, and in another lane."""
     rng = np.random.default_rng(units)
@@ -205,3 +206,40 @@ def test_a_crowd_at_one_end_sends_the_other_end_far(slope):
             exact = oracle.solve_row(y.double().numpy(), float(np.float32(lam)), slope)
             allowed = 1e-5 * np.maximum(1, np.abs(y.numpy()))
             assert (np.abs(z.numpy() - exact) <= allowed).all()
+
+
+@pytest.mark.parametrize("units", [131, 784])
+def test_denormal_numbers_are_kept_by_others(units):
+    """Nodes flush them while they are at work, and in their own thread."""
+    y = torch.randn(16, units, generator=torch.Generator().manual_seed(0))
+    z, *_ = solve(0.1 * y, -0.1, 10.0, "tanh", torch.float32)
+    native.solve_jacobian(10 * z, y, torch.full((16,), -1.0), "tanh")
+    assert float(torch.tensor(1e-40) * torch.tensor(1.0)) > 0
+
+
+def test_weights_of_neighbors_stay_when_a_row_needs_closer_nodes():
+    """Rows of one pack: a crowd, whose nodes are placed twice, among normal rows."""
+    generator = torch.Generator().manual_seed(0)
+    y = 0.3 * torch.randn(16, 1000, generator=generator)
+    y[5] = torch.where(torch.rand(1000, generator=generator) < 0.8, 0.01, 1.0) * y[5]
+    alone, *_ = solve(torch.cat([y[:5], y[6:]]), 0.09, 10.0, "tanh", torch.float32)
+    z, _, _, solved = solve(y, 0.09, 10.0, "tanh", torch.float32)
+    assert solved.all()
+    assert torch.equal(torch.cat([z[:5], z[6:]]), alone)
+    for i in (4, 5, 6):
+        row = y[i].double().numpy()
+        exact = oracle.solve_row(row, 0.09, 10.0)
+        assert np.abs(z[i].double().numpy() - exact).max() <= 1e-5
+
+
+def test_the_residual_of_wide_rows_is_seen_too():
+    """e^(2 z) does not fit in a float beyond a range of 80: other sums judge these rows."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(8, 1000, generator=generator) * torch.logspace(-1, 0.5, 8)[:, None]
+    z, residual, _, solved = solve(y, -0.1, 10.0, "tanh", torch.float32)
+    assert solved.all()
+    wide = z.double() * 10
+    true = wide - 10 * y.double() - native.pair_sum(wide, None, 0, "tanh")
+    assert (residual > 0).all()
+    # a few units are looked at, and rounding is not counted
+    assert (true.abs().amax(1) <= 4 * residual + 4e-7 * wide.abs().amax(1)).all()

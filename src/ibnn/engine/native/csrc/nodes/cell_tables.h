@@ -34,22 +34,33 @@ class CellTable {
     }
   }
 
-  // out = y + (the quintic at y).
-  void add_quintic(const Grid& grid, const float* y, long n, float* out) const {
+  // out = y + p, p the quintic at y; then also(out, p, unit) is called, for eight units (Lanes) or one (float).
+  template <class Also> void add_quintic(const Grid& grid, const float* y, long n, float* out, Also also) const {
     look_up(grid, y, n, [&](const auto& row, auto f, long i) {
       auto p = row[5] * f + row[4];
       for (int k = 3; k >= 0; --k) p = p * f + row[k];
-      write(out + i, read(y + i, f) + p);
+      const auto sum = read_as(y + i, f) + p;
+      write_lanes(out + i, sum);
+      also(sum, p, i);
     });
   }
+  void add_quintic(const Grid& grid, const float* y, long n, float* out) const {
+    add_quintic(grid, y, n, out, [](auto, auto, long) {});
+  }
 
-  // out = g * (the first cubic at x) - (the second one).
-  void apply_cubics(const Grid& grid, const float* x, const float* g, long n, float* out) const {
+  // out = g * (the first cubic at x) - (the second one); then also(out, x, unit) is called.
+  template <class Also>
+  void apply_cubics(const Grid& grid, const float* x, const float* g, long n, float* out, Also also) const {
     look_up(grid, x, n, [&](const auto& row, auto f, long i) {
       const auto first = ((row[3] * f + row[2]) * f + row[1]) * f + row[0];
       const auto second = ((row[7] * f + row[6]) * f + row[5]) * f + row[4];
-      write(out + i, read(g + i, f) * first - second);
+      const auto value = read_as(g + i, f) * first - second;
+      write_lanes(out + i, value);
+      also(value, read_as(x + i, f), i);
     });
+  }
+  void apply_cubics(const Grid& grid, const float* x, const float* g, long n, float* out) const {
+    apply_cubics(grid, x, g, n, out, [](auto, auto, long) {});
   }
 
  private:
@@ -61,11 +72,6 @@ class CellTable {
     t[3] = 2 * (a - b) + slope_a + slope_b;
   }
 
-  static Lanes read(const float* p, Lanes) { return load_lanes(p); }
-  static float read(const float* p, float) { return *p; }
-  static void write(float* p, Lanes v) { store_lanes(p, v); }
-  static void write(float* p, float v) { *p = v; }
-
   // job(coefficients, place in the cell, unit) for eight units at a time, then for each of the last few.
   template <class Job> void look_up(const Grid& grid, const float* x, long n, Job job) const {
     constexpr long kBlock = 256;
@@ -76,9 +82,10 @@ class CellTable {
       grid.locate(x + first, m, cell, place);
       long i = 0;
       for (; i + 8 <= m; i += 8) {
+        const float* from[8];
+        for (int k = 0; k < 8; ++k) from[k] = table_.slot(cell[i + k] * 8L, 8);
         Lanes row[8];
-        for (int k = 0; k < 8; ++k) row[k] = load_lanes(table_.slot(cell[i + k] * 8L, 8));
-        transpose(row);
+        load_transposed(from, row);
         job(row, load_lanes(place + i), first + i);
       }
       for (; i < m; ++i) job(table_.slot(cell[i] * 8L, 8), place[i], first + i);

@@ -3,6 +3,8 @@
 // v_i = (g_i - c u(z_i)) m(z_i) with m = 1 / (1 - c P_1(z, 1)) and u = P_1(z, v), both functions on the nodes. A constant
 // passes through J unchanged: the mean of g is taken out before and added after, so that it is not amplified by m.
 #pragma once
+#include <limits>
+
 #include "nodes/cell_tables.h"
 #include "sums/even_sums.h"
 #include "nodes/gmres.h"
@@ -52,25 +54,36 @@ template <Sigma kind> class NodeAdjoint {
   static bool outweighs(const float* g, long n) {
     float low, high;
     range_of(g, n, &low, &high);
-    const double top = std::max(-low, high);
-    return top * top > 0.25 * dot(g, g, n);
+    return outweighs(std::max(-low, high), dot(g, g, n));
   }
+  static bool outweighs(double top, double squares) { return top * top > 0.25 * squares; }
 
   // The relative error of v that its true residual, J v - g, speaks of at a few units: where J is near its diagonal the
   // error is m times it. The unit with the largest g is one of them, for it may outweigh all others.
   static double measured(const float* z, const float* g, const float* v, long n, float c, TrueResidual<kind>& true_sums) {
-    double products[kSamples + 1], density[kSamples + 1], squares[kSamples + 1], rest = 0;
+    double products[kSamples + 1], density[kSamples + 1];
     long places[kSamples + 1];
-    for (long k = 0; k < kSamples; ++k) places[k] = (2 * k + 1) * n / (2 * kSamples);
+    sample(n, places);
     places[kSamples] = largest_of(g, n);
     true_sums.products(z, v, n, places, kSamples + 1, products, density);
+    return measured(g, v, n, c, places, products, density, dot(v, v, n));
+  }
+
+  static constexpr int kSamples = 6;
+  static void sample(long n, long* places) {
+    for (long k = 0; k < kSamples; ++k) places[k] = (2 * k + 1) * n / (2 * kSamples);
+  }
+  // The same from the sums at these units and at the one with the largest g; `size` is |v|^2.
+  static double measured(const float* g, const float* v, long n, float c, const long* places, const double* products,
+                         const double* density, double size) {
+    double squares[kSamples + 1], rest = 0;
     for (long k = 0; k <= kSamples; ++k) {
       const long j = places[k];
       const double error = (static_cast<double>(v[j]) - g[j] + c * products[k]) / (1 - c * density[k]);
       squares[k] = error * error;
       if (k < kSamples) rest += squares[k] / kSamples;
     }
-    const double size = dot(v, v, n);
+    if (!std::isfinite(size)) return std::numeric_limits<double>::infinity();
     return size > 0 ? std::sqrt((squares[kSamples] + static_cast<double>(n) * rest) / size) : 0;
   }
 
@@ -82,7 +95,6 @@ template <Sigma kind> class NodeAdjoint {
   // Where c is smaller, v . B needs the nodes of this c: a crowd 0.2 wide on a grid that one unit at 27 has stretched was in
   // two cells of it, and v . B off by 3.5e-4 |v| |B| at c = -5e-5. Normal rows keep their nodes.
   static constexpr float kWeakest = 0.2f;
-  static constexpr long kSamples = 6;
   // arctan is flat nowhere, and its sums over even nodes take all pairs of them: beyond this, cells are faster.
   static constexpr long kEvenLimit = kind == Sigma::arctan ? 1024 : 0;
   Nodes nodes_;

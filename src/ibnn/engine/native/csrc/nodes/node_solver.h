@@ -30,6 +30,8 @@ template <Sigma kind> class NodeSolver {
     return adjoint_.solve(z, g, n, c, v, residual, dots);
   }
 
+  static constexpr float kWidest = 0.5f;  // node spacing
+
   // The error of z goes with h^4 |c| m roughness; measured: at most 0.009 times that. For c > 0, z(y) is steeper than y by
   // up to m, and the nearest point where it is not smooth comes closer with m^(3/2): so do the nodes.
   static float spacing(float c, float atol, float least, float roughness) {
@@ -42,12 +44,23 @@ template <Sigma kind> class NodeSolver {
   // of a cell. `excess` is without what rounding explains; both start at the residual on the nodes.
   static double measured(const float* y, const float* z, long n, float c, float on_nodes, TrueResidual<kind>& true_sums,
                          double* excess) {
-    double worst = *excess = on_nodes, sums[6];
-    long places[6];
-    const long samples = n <= 16384 ? 6 : 2;
-    for (long k = 0; k < samples; ++k) places[k] = (2 * k + 1) * n / (2 * samples);
+    double sums[kSamples];
+    long places[kSamples];
+    const int samples = n <= 16384 ? kSamples : 2;
+    sample(n, places, samples);
     true_sums.sums(z, n, places, samples, sums);
-    for (long k = 0; k < samples; ++k) {
+    return measured(y, z, c, on_nodes, places, sums, samples, excess);
+  }
+
+  static constexpr int kSamples = 6;
+  static void sample(long n, long* places, int samples = kSamples) {
+    for (long k = 0; k < samples; ++k) places[k] = (2 * k + 1) * n / (2 * samples);
+  }
+  // The same from the sums of s at these units.
+  static double measured(const float* y, const float* z, float c, float on_nodes, const long* places, const double* sums,
+                         int samples, double* excess) {
+    double worst = *excess = on_nodes;
+    for (int k = 0; k < samples; ++k) {
       const long j = places[k];
       const double r = std::fabs(static_cast<double>(z[j]) + c * sums[k] - y[j]);
       if (!std::isfinite(r)) return *excess = std::numeric_limits<double>::infinity();
@@ -59,7 +72,7 @@ template <Sigma kind> class NodeSolver {
 
  private:
   // The poles of arctan are nearer (see node_adjoint.h): at 0.5 its residuals are those of 0.34, which are rounding.
-  static constexpr float kScale = kind == Sigma::arctan ? 0.5f : 1.0f, kWidest = 0.5f, kClosest = 0.1f;
+  static constexpr float kScale = kind == Sigma::arctan ? 0.5f : 1.0f, kClosest = 0.1f;
   Nodes nodes_;
   NodeNewton<kind> newton_;
   NodeAdjoint<kind> adjoint_;

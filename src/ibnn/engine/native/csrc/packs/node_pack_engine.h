@@ -3,12 +3,14 @@
 // What node_solver.h and node_adjoint.h do for one row. Rows that do not fit on a grid, or whose answer is not found to be
 // good, are left to others.
 #pragma once
-#include "nodes/cell_tables.h"
-#include "rows/narrow.h"
+#include "basics/tasks.h"
 #include "nodes/node_solver.h"
 #include "packs/pack_nodes.h"
+#include "packs/pack_tables.h"
+#include "packs/power_sums.h"
+#include "packs/row_survey.h"
+#include "rows/narrow.h"
 #include "rows/row_solver.h"
-#include "basics/tasks.h"
 
 namespace ibnn {
 
@@ -21,17 +23,17 @@ class NodePackEngine {
   // Solves the rows first .. end, whose units are contiguous. `otherwise(row)` is called for those that are left to others.
   template <class Otherwise> void find_roots(const RootTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
-        first, end, otherwise, [&](long index, Row& row) { return set_root(task, index, row); },
+        task.layout.units, first, end, otherwise, [&](long index, int lane) { return set_root(task, index, lane); },
         [&](int count) { return find_roots_of_pack(task, count); });
   }
   template <class Otherwise> void solve_jacobian(const JacobianTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
-        first, end, otherwise, [&](long index, Row& row) { return set_jacobian(task, index, row); },
+        task.layout.units, first, end, otherwise, [&](long index, int lane) { return set_jacobian(task, index, lane); },
         [&](int count) { return solve_jacobian_of_pack(task, count); });
   }
 
-  // Rows for which this is faster than anything else, by their length. At 128 units sorted units are as fast.
-  static constexpr long shortest = 150, longest = 16384;
+  // Rows for which this may be faster than anything else, by their length: at 96 units only narrow ones would gain.
+  static constexpr long shortest = 112, longest = 16384;
 
  private:
   using Solver = NodeSolver<Sigma::tanh>;
@@ -39,43 +41,67 @@ class NodePackEngine {
   // One row on its way: what is solved is `units`, y after the slope and counted from `origin`.
   struct Row {
     long index;
-    float c, atol, origin, slope, low, high, h;
+    float c, atol, origin, slope, low, high, h, top;
     double spread;
+    bool tied;  // many units have the value `tie`
+    float tie;
     const float *units, *weights;
     Array<float> scaled;
-    Nodes nodes;
-    CellTable table;
+    Grid grid;
   };
   Row rows_[kRows];
   PackNodes nodes_;
+  PackTables tables_;
+  PowerSums powers_;
   TrueResidual<Sigma::tanh> true_;
 
   // Those of 16 rows are to stay in the cache.
   static constexpr long kMostCells = 500;
-  // Up to 640 units running sums over the units (PackEngine) are as fast where there are more cells than this (measured at 128,
-  // 196 and 256 units). Rows that turn out to need more after all are not given up for that.
-  static long most_cells(long n) { return n > 640 ? std::min(n / 2, kMostCells) : 2 * n / 5; }
+  // Up to 640 units running sums over the units (PackEngine) take 36 ns a unit both ways, nodes 8 + 48 times the cells for each
+  // unit (measured at 112 to 384 units). The deviation decides, 5.6 of which a normal row of 256 reaches, since the ends of
+  // like rows differ more: those that go another way than their neighbors fill no pack. Rows that turn out to need more
+  // cells after all are not given up for that.
+  static bool pays(long n, float deviation, float h) { return n > 640 || 5.6f * deviation <= 0.6f * h * static_cast<float>(n); }
+  static long most_cells(long n) { return n > 640 ? std::min(n / 2, kMostCells) : std::min(4 * n / 5, kMostCells); }
   static long fewest_cells(float c) { return c > 0.5f ? 30 : 20; }
 
-  bool place(Row& row, long n, long most) {
-    return row.nodes.place_evenly(row.units, row.weights, n, row.low, row.high, row.h, fewest_cells(row.c), most);
+  // Puts the units of a row on nodes at most h apart. False: they would be too many.
+  bool place(int lane, long n, long most) {
+    Row& row = rows_[lane];
+    float low = row.low, high = row.high;
+    if (high - low <= 1e-6f * std::max(std::fabs(low), std::fabs(high))) return false;
+    const double wanted = std::ceil((static_cast<double>(high) - low) / row.h);
+    if (!(wanted <= static_cast<double>(most))) return false;
+    long cells = std::max(fewest_cells(row.c), static_cast<long>(wanted));
+    if (row.tied) {  // on a node they cost no accuracy
+      const float h = (high - low) / static_cast<float>(cells);
+      low = row.tie - std::ceil((row.tie - low) / h) * h;
+      high = low + static_cast<float>(++cells) * h;
+    }
+    row.grid.cover(low, high, cells);
+    if (!std::isfinite(row.grid.inverse)) return false;
+    nodes_.scatter(lane, row.grid, row.units, row.weights, n);
+    return true;
   }
 
   // Rows that `set` takes are collected until they fill a pack; solve(how many) says in which lanes it went well.
   template <class Otherwise, class Set, class Solve>
-  void in_packs(long first, long end, Otherwise otherwise, Set set, Solve solve) {
+  void in_packs(long n, long first, long end, Otherwise otherwise, Set set, Solve solve) {
     const WithoutDenormals fast;
+    const long most_nodes = std::min(n, kMostCells) + 4;  // a cell more where units are tied
     int count = 0;
+    nodes_.clear(most_nodes);
     auto flush = [&] {
       if (count == 0) return;
       const M solved = solve(count);
       for (int lane = 0; lane < count; ++lane)
         if (!solved[lane]) otherwise(rows_[lane].index);
       count = 0;
+      nodes_.clear(most_nodes);
     };
     for (long index = first; index < end; ++index) {
       rows_[count].index = index;
-      if (!set(index, rows_[count])) {
+      if (!set(index, count)) {
         otherwise(index);
       } else if (++count == kRows) {
         flush();
@@ -89,17 +115,16 @@ class NodePackEngine {
     M mine = {};
     V c = {}, atol = {};
     for (int lane = 0; lane < count; ++lane) mine[lane] = -1, c[lane] = rows_[lane].c, atol[lane] = rows_[lane].atol;
-    for (bool again = true; again;) {
-      gather(mine, false);
+    for (M fresh = M{} - 1; any_lane(fresh);) {
+      nodes_.gather(fresh, n, false);
       nodes_.start(c);
-      const V steepest = nodes_.steepest();
-      again = closer(mine, n, [&](int lane) {
-        const Row& row = rows_[lane];
-        return Solver::spacing(row.c, row.atol, steepest[lane], row.nodes.roughness());
+      const V steepest = nodes_.steepest(), roughness = nodes_.roughness();
+      fresh = closer(mine, n, [&](int lane) {
+        return Solver::spacing(rows_[lane].c, rows_[lane].atol, steepest[lane], roughness[lane]);
       });
     }
     M solved = nodes_.finish(0.2f * atol, mine);
-    expand(c);
+    tables_.expand(nodes_, c);
     for (int lane = 0; lane < count; ++lane)
       if (solved[lane] && !finish_root(task, n, lane)) solved[lane] = 0;
     return solved;
@@ -110,158 +135,90 @@ class NodePackEngine {
     M mine = {};
     V c = {}, dots = {};
     for (int lane = 0; lane < count; ++lane) mine[lane] = -1, c[lane] = rows_[lane].c;
-    for (bool again = true; again;) {
-      gather(mine, true);
+    for (M fresh = M{} - 1; any_lane(fresh);) {
+      nodes_.gather(fresh, n, true);
       nodes_.stand(c);
-      again = closer(mine, n, [&](int lane) {
-        const Row& row = rows_[lane];
-        return Adjoint::spacing(row.c, nodes_.densest[lane], row.nodes.roughness());
+      const V roughness = nodes_.roughness();
+      fresh = closer(mine, n, [&](int lane) {
+        return Adjoint::spacing(rows_[lane].c, nodes_.densest[lane], roughness[lane]);
       });
     }
     M solved = nodes_.solve_adjoint(mine, &dots);
-    expand_adjoint(c);
+    tables_.expand_adjoint(nodes_, c);
     for (int lane = 0; lane < count; ++lane) {
       if (!solved[lane]) continue;
-      const Row& row = rows_[lane];
-      float* v = task.v + task.layout.start(row.index);
-      row.table.apply_cubics(row.nodes.grid, row.units, row.weights, n, v);
-      task.error[row.index] = Adjoint::measured(row.units, row.weights, v, n, row.c, true_);
-      if (task.dots) task.dots[row.index] = static_cast<double>(dots[lane]) * static_cast<double>(n);
-      if (!(task.error[row.index] <= Adjoint::kAllowed)) solved[lane] = 0;
+      const long index = rows_[lane].index;
+      task.error[index] = finish_adjoint(lane, n, task.v + task.layout.start(index));
+      if (task.dots) task.dots[index] = static_cast<double>(dots[lane]) * static_cast<double>(n);
+      if (!(task.error[index] <= Adjoint::kAllowed)) solved[lane] = 0;
     }
     return solved;
   }
 
   // The same conditions as in row_solver.h.
-  bool set_root(const RootTask<float>& task, long index, Row& row) {
+  bool set_root(const RootTask<float>& task, long index, int lane) {
+    Row& row = rows_[lane];
     const long n = task.layout.units;
     const float* y = task.y + task.layout.start(index);
     const double strength = task.strength[index], slope = task.slope[index];
-    if (!finite_row(y, n) || !(strength < 1 && strength > -1e3 && strength != 0) || !(slope > 0 && slope < 1e30)) return false;
-    float low, high;
-    ends_of(y, n, &low, &high);
-    row.spread = static_cast<double>(high) - low;
+    const RowSurvey seen(y, n);
+    if (!seen.finite || !(strength < 1 && strength > -1e3 && strength != 0) || !(slope > 0 && slope < 1e30)) return false;
+    row.spread = static_cast<double>(seen.high) - seen.low;
     const double range = slope * row.spread;
     if (!(range < 1e6) || Narrow<Sigma::tanh>::near_enough<float>(strength, range / (1 - strength))) return false;
     const double near = task.resolution * std::min(strength > 0 ? 1.0 : 2.0, range), margin = strength > 0 ? 1 - strength : 1;
     const double atol = near > 0 ? std::min(task.atol[index], near) : task.atol[index];
     if (!(atol * margin >= 2e-8 * std::fabs(strength) * std::min(1.0, range / margin))) return false;
     row.c = static_cast<float>(strength), row.atol = static_cast<float>(atol), row.slope = static_cast<float>(slope);
-    row.origin = Rows<Sigma::tanh, float>::origin_of(low, high);
+    row.origin = Rows<Sigma::tanh, float>::origin_of(seen.low, seen.high);
     row.units = y, row.weights = nullptr;
+    auto scaled = [&](float x) { return row.slope * (x - row.origin); };
     if (row.slope != 1 || row.origin != 0) {
       row.scaled.resize(n);
       float* out = row.scaled.data();
-      for (long i = 0; i < n; ++i) out[i] = row.slope * (y[i] - row.origin);
+      for (long i = 0; i < n; ++i) out[i] = scaled(y[i]);
       row.units = out;
     }
-    row.low = row.slope * (low - row.origin), row.high = row.slope * (high - row.origin);
-    const float deviation = deviation_of(row.units, n);
+    row.low = scaled(seen.low), row.high = scaled(seen.high), row.tied = seen.tied, row.tie = scaled(seen.tie);
+    const float deviation = row.slope * seen.deviation;
+    if (!pays(n, deviation, Solver::kWidest)) return false;
     const float least = 1 - row.c * normal_density(deviation * normal_contraction(row.c, deviation));
     row.h = Solver::spacing(row.c, row.atol, least, normal_roughness(deviation, n));
-    return place(row, n, most_cells(n));
+    return pays(n, deviation, row.h) && place(lane, n, most_cells(n));
   }
 
-  bool set_jacobian(const JacobianTask<float>& task, long index, Row& row) {
+  bool set_jacobian(const JacobianTask<float>& task, long index, int lane) {
+    Row& row = rows_[lane];
     const long n = task.layout.units;
     const double strength = task.strength[index];
     row.units = task.z + task.layout.start(index), row.weights = task.g + task.layout.start(index);
-    if (!finite_row(row.units, n) || !finite_row(row.weights, n)) return false;
+    const RowSurvey seen(row.units, n);
+    const WeightSurvey weights(row.weights, n);
+    if (!seen.finite || !weights.finite) return false;
     if (!(strength <= Adjoint::kNearest && strength > -1e3 && strength != 0)) return false;
-    ends_of(row.units, n, &row.low, &row.high);
+    row.low = seen.low, row.high = seen.high, row.tied = seen.tied, row.tie = seen.tie, row.top = weights.top;
     row.spread = static_cast<double>(row.high) - row.low;
     if (!(row.spread < 1e6) || Narrow<Sigma::tanh>::near_enough<float>(strength, row.spread)) return false;
     int exponent;  // squares of numbers far from 1 would under- or overflow
-    if (!std::frexp(size_of(row.weights, n), &exponent) || std::abs(exponent) > 30) return false;
-    if (Adjoint::outweighs(row.weights, n)) return false;
+    if (!std::frexp(weights.top, &exponent) || std::abs(exponent) > 30) return false;
+    if (Adjoint::outweighs(weights.top, weights.squares)) return false;
     row.c = static_cast<float>(strength);
-    const float deviation = deviation_of(row.units, n);
-    row.h = Adjoint::spacing(row.c, normal_density(deviation), normal_roughness(deviation, n));
-    return place(row, n, most_cells(n));
-  }
-
-  void gather(M mine, bool weighted) {
-    long most = 8;
-    for (int lane = 0; lane < kRows; ++lane)
-      if (mine[lane]) most = std::max(most, rows_[lane].nodes.total);
-    nodes_.resize(most);
-    for (int lane = 0; lane < kRows; ++lane)
-      mine[lane] ? nodes_.take(lane, rows_[lane].nodes, weighted) : nodes_.leave_empty(lane);
-    nodes_.place();
+    row.h = Adjoint::spacing(row.c, normal_density(seen.deviation), normal_roughness(seen.deviation, n));
+    return pays(n, seen.deviation, row.h) && place(lane, n, most_cells(n));
   }
 
   // Nodes are placed once more in lanes that turn out to need them closer, and a lane is let go if they would be too many.
-  // True: there are some.
-  template <class Spacing> bool closer(M& mine, long n, Spacing spacing) {
-    bool again = false;
+  // Returns the lanes that were.
+  template <class Spacing> M closer(M& mine, long n, Spacing spacing) {
+    M fresh = {};
     for (int lane = 0; lane < kRows; ++lane) {
       Row& row = rows_[lane];
       if (!mine[lane] || row.h == 0) continue;
       row.h = spacing(lane);
-      const bool enough = row.nodes.grid.step <= 1.15f * row.h;
-      if (!enough && !place(row, n, std::min(n, kMostCells))) mine[lane] = 0;
-      again |= !enough, row.h = 0;
+      if (row.grid.step > 1.15f * row.h) (place(lane, n, std::min(n, kMostCells)) ? fresh : mine)[lane] ^= -1;
+      row.h = 0;
     }
-    return again;
-  }
-
-  // Per cell a polynomial of degree 5 for z - y (see NodeSolver::expand), of all lanes at once.
-  void expand(V c) {
-    const V h = nodes_.spacing();
-    auto value = [&](long s) { return nodes_.r[s] * (1 - nodes_.m[s]) - c * nodes_.potential[s]; };
-    auto slope = [&](long s) { return (nodes_.m[s] - 1) * h; };
-    auto bend = [&](long s) {
-      const V m = nodes_.m[s];
-      return c * nodes_.density_slope[s] * m * m * m * h * h;
-    };
-    V a = value(1), p = slope(1), k = bend(1);
-    write_tables([&](long cell, V* row) {
-      const V next = value(cell + 2), next_p = slope(cell + 2), next_k = bend(cell + 2);
-      const V rise = next - a - p - 0.5f * k, turn = next_p - p - k, change = next_k - k;
-      row[0] = a, row[1] = p, row[2] = 0.5f * k;
-      row[3] = 10 * rise - 4 * turn + 0.5f * change, row[4] = -15 * rise + 7 * turn - change;
-      row[5] = 6 * rise - 3 * turn + 0.5f * change, row[6] = row[7] = V{};
-      a = next, p = next_p, k = next_k;
-    });
-  }
-
-  // m and c u m as cubics per cell (see NodeAdjoint::back).
-  void expand_adjoint(V c) {
-    const V h = nodes_.spacing(), mean = nodes_.mean;
-    struct End {
-      V m, m_slope, part, part_slope;
-    };
-    auto end = [&](long s) {
-      const V m = nodes_.m[s], m_slope = h * c * nodes_.density_slope[s] * m * m, u = nodes_.u[s];
-      return End{m, m_slope, c * (u + mean * nodes_.density[s]) * m,
-                 c * (h * nodes_.u_slope[s] * m + u * m_slope) + mean * m_slope};
-    };
-    auto cubic = [](V a, V slope_a, V b, V slope_b, V* t) {
-      t[0] = a, t[1] = slope_a, t[2] = 3 * (b - a) - 2 * slope_a - slope_b, t[3] = 2 * (a - b) + slope_a + slope_b;
-    };
-    End left = end(1);
-    write_tables([&](long cell, V* row) {
-      const End right = end(cell + 2);
-      cubic(left.m, left.m_slope, right.m, right.m_slope, row);
-      cubic(left.part, left.part_slope, right.part, right.part_slope, row + 4);
-      left = right;
-    });
-  }
-
-  // Eight coefficients of each cell, in lanes, become rows of the table of each lane.
-  template <class Coefficients> void write_tables(Coefficients coefficients) {
-    const long cells = nodes_.total - 3;
-    for (Row& row : rows_) row.table.resize(cells);
-    for (long cell = 0; cell < cells; ++cell) {
-      V row[8];
-      coefficients(cell, row);
-      for (int first = 0; first < kRows; first += 8) {
-        Lanes part[8];
-        for (int k = 0; k < 8; ++k) part[k] = load_lanes(reinterpret_cast<const float*>(&row[k]) + first);
-        transpose(part);
-        for (int k = 0; k < 8; ++k) store_lanes(rows_[first + k].table.row(cell), part[k]);
-      }
-    }
+    return fresh;
   }
 
   // False: not to the accuracy asked for.
@@ -269,15 +226,23 @@ class NodePackEngine {
     const Row& row = rows_[lane];
     const long index = row.index;
     float* z = task.z + task.layout.start(index);
-    row.table.add_quintic(row.nodes.grid, row.units, n, z);
-    double excess;
-    task.residual[index] = Solver::measured(row.units, z, n, row.c, nodes_.worst[lane], true_, &excess);
+    const float from = nodes_.points[1][lane], to = nodes_.points[row.grid.cells + 1][lane], middle = 0.5f * (from + to);
+    const bool close = PowerSums::serves(to - from);
+    float* power = powers_.resize(n, to - from);
+    Lanes moved = {};
+    tables_.of(lane).add_quintic(row.grid, row.units, n, z, [=, &moved](auto z, auto by, long i) {
+      if (close) write_lanes(power + i, exp_of(2 * (z - middle)));
+      add_to(moved, by);
+    });
+    constexpr int kSamples = Solver::kSamples;
+    long places[kSamples];
+    double sums[kSamples], excess;
+    Solver::sample(n, places);
+    close ? powers_.values<kSamples>(places, sums) : true_.sums(z, n, places, kSamples, sums);
+    task.residual[index] = Solver::measured(row.units, z, row.c, nodes_.worst[lane], places, sums, kSamples, &excess);
     if (!(excess <= row.atol * nodes_.least[lane])) return false;
     // The mean of z is that of y, as in row_solver.h.
-    double shift = 0;
-    if (row.c < 0)
-      for (long i = 0; i < n; ++i) shift += z[i] - row.units[i];
-    shift /= static_cast<double>(n);
+    double shift = row.c < 0 ? sum_of(moved) / static_cast<double>(n) : 0;
     if (std::fabs(shift) <= 4 * std::numeric_limits<float>::epsilon() * row.slope * row.spread) shift = 0;
     task.residual[index] += std::fabs(shift);
     task.steps[index] = static_cast<int>(nodes_.steps[lane]);
@@ -287,6 +252,29 @@ class NodePackEngine {
       for (long i = 0; i < n; ++i) z[i] = row.origin + (z[i] - off) * scale;
     return true;
   }
+
+  // v of one row. Returns its relative error (see NodeAdjoint::measured).
+  double finish_adjoint(int lane, long n, float* v) {
+    const Row& row = rows_[lane];
+    const float middle = 0.5f * (row.low + row.high);
+    const bool close = PowerSums::serves(row.spread) && row.c > kStrongest;
+    float* power = powers_.resize(n, row.spread);
+    Lanes squares = {};
+    tables_.of(lane).apply_cubics(row.grid, row.units, row.weights, n, v, [=, &squares](auto v, auto z, long i) {
+      if (close) write_lanes(power + i, exp_of(2 * (z - middle)));
+      add_to(squares, v * v);
+    });
+    constexpr int kSamples = Adjoint::kSamples;
+    long places[kSamples + 1];
+    double products[kSamples + 1], density[kSamples + 1];
+    Adjoint::sample(n, places);
+    places[kSamples] = place_of_size(row.weights, n, row.top);
+    close ? powers_.products<kSamples + 1>(v, places, products, density)
+          : true_.products(row.units, v, n, places, kSamples + 1, products, density);
+    return Adjoint::measured(row.weights, v, n, row.c, places, products, density, sum_of(squares));
+  }
+  // Coupled more strongly, what PowerSums leaves of rounding would be seen.
+  static constexpr float kStrongest = -20;
 };
 
 }  // namespace ibnn

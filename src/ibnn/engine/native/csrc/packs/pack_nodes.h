@@ -6,6 +6,7 @@
 #include "nodes/node_newton.h"
 #include "packs/pack_gmres.h"
 #include "packs/pack_node_sums.h"
+#include "packs/pack_spread.h"
 
 namespace ibnn {
 
@@ -14,7 +15,7 @@ class PackNodes {
   using V = Floats;
   using M = Mask<float>;
   static constexpr int kRows = kLanes<float>;
-  Array<V> y, q, qg;                                          // places and weights, set by take()
+  Array<V> y, q, qg;                                          // places and weights, set by gather()
   Array<V> points, potential, density, density_slope, m, r;  // as in NodeNewton
   Array<V> u, u_slope;                                        // of the adjoint
   V worst = {}, least = {}, densest = {}, steps = {}, mean = {};
@@ -22,28 +23,38 @@ class PackNodes {
   V spacing() const { return h_; }
   V steepest() const { return 1 - c_ * least_of(densest, pack_of(1.0f)); }  // 1 - c d where d is largest
 
-  // Lanes of other numbers of nodes end with nodes without weight, which count for nothing.
-  void resize(long nodes) {
-    total = nodes;
-    for (auto* a : {&y, &q, &qg, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step_, &work_})
-      a->resize(nodes);
-    real_ = M{};
+  // Before the rows of a pack, which have so many nodes at most.
+  void clear(long most) {
+    for (auto* a : {&q, &qg}) a->resize(padded(most));
+    spread_.reserve(padded(most));
+    total = 0, real_ = M{}, low_ = V{}, h_ = pack_of(1.0f);
   }
 
-  // The nodes of one row.
-  void take(int lane, const Nodes& nodes, bool weighted) {
-    real_[lane] = static_cast<int>(nodes.real);
-    put(nodes.q, lane, nodes.real, q);
-    if (weighted) put(nodes.qg, lane, nodes.real, qg);
-    low_[lane] = nodes.grid.node(0), h_[lane] = nodes.grid.step;
+  // Puts the units of a row on its grid, or on another one than before; g may be null.
+  void scatter(int lane, const Grid& grid, const float* x, const float* g, long n) {
+    real_[lane] = static_cast<int>(grid.nodes());
+    low_[lane] = grid.node(0), h_[lane] = grid.step;
+    spread_.scatter(lane, grid, x, g, n);
   }
-  void leave_empty(int lane) {
-    real_[lane] = 0, low_[lane] = 0, h_[lane] = 1;
-    for (long s = 0; s < total; ++s) at(q, s)[lane] = at(qg, s)[lane] = 0;
-  }
-  void place() {
+
+  // The weights of the lanes that were scattered since the last time. Lanes of fewer nodes than others end with nodes without
+  // weight, which count for nothing. All have a multiple of 8, so that no sum is taken in another order for them.
+  void gather(M fresh, long n, bool weighted) {
+    const long before = total;
+    for (int lane = 0; lane < kRows; ++lane) total = std::max(total, padded(real_[lane]));
+    for (auto* a : {&y, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step_, &work_})
+      a->resize(total);
+    for (long s = before; s < total; ++s) q[s] = qg[s] = V{};
+    spread_.collect(real_, fresh, total, n, q.data(), weighted ? qg.data() : nullptr);
     for (long s = 0; s < total; ++s) y[s] = low_ + static_cast<float>(s) * h_;
     sums_.set_weights(q.data(), total);
+  }
+
+  // How unevenly the units fill the cells (see Nodes::roughness).
+  V roughness() const {
+    V worst = {};
+    for (long s = 0; s + 2 < total; ++s) worst = most_of(worst, live(s + 2) ? size_of(q[s] - 2 * q[s + 1] + q[s + 2]) : V{});
+    return worst;
   }
 
   // Stands at the solution of normal rows (see node_guess.h).
@@ -96,7 +107,7 @@ class PackNodes {
     for (long s = 0; s < total; ++s) qg[s] -= mean * q[s], work_[s] = qg[s] * m[s];
     sums_.smooth(work_.data(), r.data());
     for (long s = 0; s < total; ++s) r[s] = live(s) ? r[s] : V{};
-    const V share = gmres_.solve(r.data(), u.data(), total, rtol, active, [&](const V* x, V* out) { apply(x, out); });
+    const V share = gmres_.solve(r.data(), u.data(), total, rtol, active, [&](const V* x, V* out) { apply<false>(x, out); });
     V dot = {};
     for (long s = 0; s < total; ++s) {
       work_[s] = (qg[s] - c_ * q[s] * u[s]) * m[s];  // v as node weights
@@ -113,14 +124,10 @@ class PackNodes {
   M real_ = {};
   PackNodeSums sums_;
   PackGmres gmres_;
+  PackSpread spread_;
   Array<V> old_, step_, work_;
 
-  static float* at(Array<V>& a, long s) { return reinterpret_cast<float*>(a.slot(s, 1)); }
-  void put(const Array<float>& from, int lane, long count, Array<V>& to) const {
-    float* out = at(to, 0) + lane;
-    for (long s = 0; s < count; ++s) out[s * kRows] = from[s];
-    for (long s = count; s < total; ++s) out[s * kRows] = 0;
-  }
+  static long padded(long nodes) { return (nodes + 7) / 8 * 8; }
   M live(long s) const { return M{} + static_cast<int>(s) < real_; }
 
   void evaluate() {
@@ -144,17 +151,20 @@ class PackNodes {
   }
 
   // out = (I + c K diag(q m)) v
-  void apply(const V* v, V* out) {
+  template <bool roughly> void apply(const V* v, V* out) {
     for (long s = 0; s < total; ++s) work_[s] = q[s] * m[s] * v[s];
-    sums_.smooth(work_.data(), out);
+    roughly ? sums_.smooth_roughly(work_.data(), out) : sums_.smooth(work_.data(), out);
     for (long s = 0; s < total; ++s) out[s] = live(s) ? v[s] + c_ * out[s] : V{};
   }
 
   // -J^-1 r, J = (I + c K diag(q m)) diag(1 / m) with K the matrix of s'.
   void direction(V tol, M going) {
     for (long s = 0; s < total; ++s) old_[s] = -r[s];
-    const V rtol = least_of(most_of(0.3f * tol / worst, pack_of(1e-5f)), pack_of(0.02f));
-    gmres_.solve(old_.data(), step_.data(), total, rtol, going, [&](const V* x, V* out) { apply(x, out); });
+    // No better than Newton's step itself, which leaves about |c| worst^2 / 2 of the residual by the curvature of s; nor than
+    // the rough series, which leaves up to 1.5e-4 |c| / least of it.
+    const V reached = size_of(c_) * most_of(0.1f * worst, 3e-4f / least);
+    const V rtol = least_of(most_of(0.3f * tol / worst, reached), pack_of(0.02f));
+    gmres_.solve(old_.data(), step_.data(), total, rtol, going, [&](const V* x, V* out) { apply<true>(x, out); });
     for (long s = 0; s < total; ++s) step_[s] *= m[s];
   }
 
@@ -181,10 +191,8 @@ class PackNodes {
     for (long s = 0; s < total; ++s) {
       const V from = y[s] - middle, x = size_of(from), near = x * steep, far = x + c_;
       V t = c_ > 0 ? least_of(near, far) : most_of(near, far);
-      for (int step = 0; step < 2; ++step) {
-        const V e = exp_pack(-2 * b * t), tanh = (1 - e) * reciprocal(1 + e);
-        t -= (t - c_ * tanh - x) * reciprocal(1 - c_ * b * (1 - tanh * tanh));
-      }
+      const V e = exp_pack(-2 * b * t), tanh = (1 - e) * reciprocal(1 + e);
+      t -= (t - c_ * tanh - x) * reciprocal(1 - c_ * b * (1 - tanh * tanh));
       points[s] = middle + (from < 0 ? -t : t);
     }
   }
