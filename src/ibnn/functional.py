@@ -7,7 +7,7 @@ from ibnn import sigma as sigmas
 from ibnn import solver as solvers
 from ibnn._core import above, pair_sums
 from ibnn._core.options import SolveOptions
-from ibnn._core.rows import Rows
+from ibnn._core.rows import rows_of
 from ibnn._core.solution import Solution
 from ibnn._core.solve import solve_rows, value_of_rows, weight_for
 from ibnn.coupling import Coupling, Uniform
@@ -114,7 +114,7 @@ def solve(
         coupling, sigma, solver, adjoint, engine, atol, rtol, max_steps, on_failure
     )
     z, *record = solve_rows(y, lam, slope, coupling, start, options)
-    rows = Rows(y, coupling)
+    rows = rows_of(y, coupling)
     with torch.no_grad():
         values = rows.per_row("lam", lam), rows.per_row("slope", slope)
         weight = weight_for(rows, coupling, y)
@@ -216,7 +216,7 @@ def _terms(z, y, lam, slope, coupling, sigma):
     """What energy and residual are made of, gradients included."""
     if z.shape != y.shape:
         raise ValueError(f"z must have y's shape {tuple(y.shape)}, got {tuple(z.shape)}")
-    rows = Rows(y, coupling)
+    rows = rows_of(y, coupling)
     options = solve_options(coupling, sigma)
     weight = weight_for(rows, coupling, y)
 

@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ibnn._core import ops, same_values
-from ibnn._core.opaque import is_watched
+from ibnn._core import ops
 from ibnn._core.pair_sums import moved_sum, pair_outer, pair_sum, twist
 from ibnn._core.transforms import differentiable, is_plain, vmap_rows
 
@@ -110,10 +109,7 @@ class implicit_solve(Function):
     def forward(y, lam, slope, weight, start, units, options, kept, rows, asked):  # type: ignore[override]
         if rows is not None:
             y, lam, slope = rows.flatten(y), rows.values(lam), rows.values(slope)
-        found = None
-        if not asked and start is None and not is_watched(y, lam, slope, weight):
-            found = same_values.solve(y, lam, slope, weight, units, options)
-        z, *record = found or ops.solve(y, lam, slope, weight, start, units, options.text)
+        z, *record = ops.solve(y, lam, slope, weight, start, units, options.text)
         if not kept:
             scaled = z.new_empty(len(z), 0)
         else:
@@ -134,44 +130,7 @@ class implicit_solve(Function):
 
     @staticmethod
     def backward(ctx, g, g_scaled, *_):  # type: ignore[override]
-        given_lam, given_slope, weight, z = ctx.saved_tensors
-        rows, rest = ctx.rows, (ctx.units, ctx.options)
-        nothing = (None,) * 6
-        if g is None and g_scaled is None:
-            return (None,) * 4 + nothing
-        lam, slope = given_lam, given_slope
-        if rows is not None:
-            # gradients of these gradients are summed by autograd, for which each row has its own
-            alone = torch.is_grad_enabled() or not is_plain()
-            values = rows.spread if alone else rows.values
-            lam, slope = values(lam), values(slope)
-            g = None if g is None else rows.flatten(g)
-        of_scaled = None
-        if g_scaled is not None:
-            of_scaled = _row_sum(g_scaled * z) / slope
-            through = g_scaled * slope.unsqueeze(-1)
-            g = through if g is None else g + through
-        assert g is not None
-        if ctx.options.adjoint == "jfb":
-            # Jacobian-free: J taken for the identity
-            v = g
-            dot = _row_sum(v * pair_sum(z, None, weight, 0, *rest))
-        else:
-            found, terms = None, (z, g, lam * slope, weight, *rest)
-            if not is_watched(*terms):
-                found = same_values.adjoint(*terms)
-            v, dot = found or linear_solve(*terms)
-        grad_slope = grad_weight = None
-        if ctx.needs_input_grad[2]:
-            grad_slope = -lam / slope * _row_sum(v * _slope_change(z, weight, rest))
-            grad_slope = grad_slope if of_scaled is None else grad_slope + of_scaled
-        if weight is not None and ctx.needs_input_grad[3]:
-            grad_weight = pair_outer(z, -lam.unsqueeze(-1) * v, None, weight, 0, *rest)
-        if rows is None:
-            return v, -dot, grad_slope, grad_weight, *nothing
-        grad_lam = -rows.gather(dot, given_lam) if ctx.needs_input_grad[1] else None
-        grad_slope = None if grad_slope is None else rows.gather(grad_slope, given_slope)
-        return rows.restore(v), grad_lam, grad_slope, grad_weight, *nothing
+        return *gradients(ctx, g, g_scaled), *(None,) * 6
 
     @staticmethod
     def tangent(ctx, dy, dlam, dslope, dweight, *_):  # type: ignore[override]
@@ -211,6 +170,46 @@ class implicit_solve(Function):
             weight,
             in_dims[3],
         )
+
+
+def gradients(ctx: Any, g: Tensor | None, g_scaled: Tensor | None) -> tuple[Tensor | None, ...]:
+    """Of y, lam, slope and weight, from those of z and of slope * z, which `ctx` has saved."""
+    given_lam, given_slope, weight, z = ctx.saved_tensors
+    rows, rest = ctx.rows, (ctx.units, ctx.options)
+    if g is None and g_scaled is None:
+        return (None,) * 4
+    lam, slope = given_lam, given_slope
+    if rows is not None:
+        # gradients of these gradients are summed by autograd, for which each row has its own
+        alone = torch.is_grad_enabled() or not is_plain()
+        values = rows.spread if alone else rows.values
+        lam, slope = values(lam), values(slope)
+        g = None if g is None else rows.flatten(g)
+        z = z.reshape(rows.count, rows.size)
+        g_scaled = None if g_scaled is None else g_scaled.reshape(z.shape)
+    of_scaled = None
+    if g_scaled is not None:
+        of_scaled = _row_sum(g_scaled * z) / slope
+        through = g_scaled * slope.unsqueeze(-1)
+        g = through if g is None else g + through
+    assert g is not None
+    if ctx.options.adjoint == "jfb":
+        # Jacobian-free: J taken for the identity
+        v = g
+        dot = _row_sum(v * pair_sum(z, None, weight, 0, *rest))
+    else:
+        v, dot = linear_solve(z, g, lam * slope, weight, *rest)
+    grad_slope = grad_weight = None
+    if ctx.needs_input_grad[2]:
+        grad_slope = -lam / slope * _row_sum(v * _slope_change(z, weight, rest))
+        grad_slope = grad_slope if of_scaled is None else grad_slope + of_scaled
+    if weight is not None and ctx.needs_input_grad[3]:
+        grad_weight = pair_outer(z, -lam.unsqueeze(-1) * v, None, weight, 0, *rest)
+    if rows is None:
+        return v, -dot, grad_slope, grad_weight
+    grad_lam = -rows.gather(dot, given_lam) if ctx.needs_input_grad[1] else None
+    grad_slope = None if grad_slope is None else rows.gather(grad_slope, given_slope)
+    return rows.restore(v), grad_lam, grad_slope, grad_weight
 
 
 def _slope_change(z: Tensor, weight: Tensor | None, rest: Any) -> Tensor:

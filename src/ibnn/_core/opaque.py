@@ -11,7 +11,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
 from torch._C._functorch import is_functorch_wrapped_tensor, is_legacy_batchedtensor
+from torch.autograd import forward_ad
+from torch.compiler import is_compiling
 
 # one for each op, so that one can be replaced
 _LIBRARIES: dict[str, torch.library.Library] = {}
@@ -48,14 +51,20 @@ def _direct(function: Callable[..., Any], op: Any) -> Any:
 
 def is_watched(first: Tensor, *others: Any) -> bool:
     """Whether anything of torch has a say in ops on these tensors, rather than just numbers."""
+    return torch.is_grad_enabled() or is_intercepted(first, *others)
+
+
+def is_intercepted(first: Tensor, *others: Any) -> bool:
+    """As `is_watched`, but for the reverse mode of autograd."""
     if (
-        type(first) is not Tensor
+        is_compiling()
+        or type(first) is not Tensor
         or first.is_meta
-        or torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._are_functorch_transforms_active()
-        or torch.is_autocast_enabled(first.device.type)
+        or _len_torch_dispatch_stack()
+        or _are_functorch_transforms_active()
+        or forward_ad._current_level >= 0
+        # (to name a device takes as long as the rest)
+        or torch.is_autocast_enabled("cpu" if first.is_cpu else first.device.type)
         or _is_wrapped(first)
     ):
         return True

@@ -5,6 +5,7 @@ are opaque ops so that `torch.compile` and `torch.export` keep them whole, and t
 is `SolveOptions.text`.
 """
 
+from functools import partial
 from typing import Sequence  # noqa: UP035 (torch 2.6 reads no other)
 
 import torch
@@ -43,17 +44,17 @@ def solve(
     """z, and per row: converged, residual, steps; lam and slope have a value of each row, or one
     for all."""
     options = read(how)
-    simple = None
-    if start is None:
-        simple = same_values.solve(y, lam, slope, weight, units, options)
-    if simple is not None:
-        residual = (simple.residual / slope).to(y.dtype)
-        return simple.z, simple.solved, residual, simple.steps
     solver, watcher = options.solver, options.watcher
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine = None
     if start is None and solver.reduces and y.numel():
         engine = engines.choose(case, options.engine)
+    if engine is not None and engine.alike is not None and same_values.are(lam, slope):
+        values = lam, slope, weight
+        simple = same_values.solve(engine, case, y.contiguous(), *values, options)
+        if simple is not None:
+            residual, steps, converged = simple[1]()
+            return simple[0], converged, (residual / slope).to(y.dtype), steps
     lam, slope = lam.expand(len(y)), slope.expand(len(y))
     if engine is not None:
         atol, rtol = tolerances(options, y.dtype)
@@ -120,7 +121,8 @@ def solve(
         unique = None
         if not later.is_asynchronous(y):
             unique = above.unique(z, lam, slope, weight, units, options)
-        watcher.last_solve = solution.LastSolve(converged, residual, steps, unique)
+        rows = partial(tuple, (residual, steps, converged))  # (which can be pickled)
+        watcher.last_solve = solution.LastSolve(rows, unique)
     return z, converged, residual, steps
 
 
@@ -142,11 +144,14 @@ def solve_adjoint(
     if not z.numel():
         return g.clone(), strength.new_zeros(len(z))
     options = read(how)
-    simple = same_values.adjoint(z, g, strength, weight, units, options)
-    if simple is not None:
-        return simple
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
+    if engine is not None and engine.alike is not None and same_values.are(strength):
+        rows = z.contiguous(), g.contiguous()
+        simple = same_values.adjoint(engine, case, *rows, strength.item(), weight)
+        if simple is not None:
+            dot = torch.frombuffer(simple[1], dtype=torch.float64)
+            return simple[0], dot.to(z.dtype)
     strength = strength.expand(len(z))
     descends = weight is None and options.sigma.certified
     steep = strength >= 1 if descends and not later.is_asynchronous(z) else None

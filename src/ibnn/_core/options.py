@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from ibnn import engine as engines
@@ -65,6 +65,11 @@ class SolveOptions:
     @property
     def steps_allowed(self) -> int:
         return self.solver.max_steps if self.max_steps is None else self.max_steps
+
+    @cached_property
+    def uses_engines(self) -> bool:
+        """Whether an engine may solve in place of the solver, whose own steps nobody asks for."""
+        return self.adjoint != "unrolled" and self.max_steps is None and self.solver.reduces
 
     @property
     def watcher(self) -> Monitor | None:

@@ -1,6 +1,7 @@
 """Rows of units: how a tensor of any shape becomes the (rows, units) matrix solvers work on."""
 
 import math
+from collections.abc import Sequence
 from numbers import Real
 
 import torch
@@ -9,51 +10,66 @@ from torch import Tensor
 from ibnn.coupling import Coupling
 
 
-class Rows:
-    """The split of `y`'s dims into units (named by the coupling) and independent rows."""
+def rows_of(y: Tensor, coupling: Coupling) -> "Rows":
+    """How y splits by this coupling; both are checked."""
+    if not isinstance(y, Tensor):
+        raise TypeError(f"y must be a tensor, got {type(y).__name__}")
+    if not y.is_floating_point():
+        raise TypeError(f"y must be a real floating-point tensor, got {y.dtype}")
+    if y.is_nested:
+        raise TypeError(
+            "y must not be a nested tensor: solve its values and nest them again, "
+            "torch.nested.nested_tensor_from_jagged(layer(y.values()), y.offsets())"
+        )
+    rows = Rows(y.shape, coupling.dims, y.dtype, y.device, memory_format_of(y))
+    coupling.check_units(rows.units)
+    return rows
 
-    def __init__(self, y: Tensor, coupling: Coupling) -> None:
-        if not isinstance(y, Tensor):
-            raise TypeError(f"y must be a tensor, got {type(y).__name__}")
-        if not y.is_floating_point():
-            raise TypeError(f"y must be a real floating-point tensor, got {y.dtype}")
-        if y.is_nested:
-            raise TypeError(
-                "y must not be a nested tensor: solve its values and nest them again, "
-                "torch.nested.nested_tensor_from_jagged(layer(y.values()), y.offsets())"
-            )
+
+class Rows:
+    """The split of y's dims into units (named by the coupling) and independent rows."""
+
+    def __init__(
+        self,
+        shape: Sequence[int],
+        dims: Sequence[int],
+        dtype: torch.dtype,
+        device: torch.device,
+        memory_format: torch.memory_format | None,
+    ) -> None:
+        count = len(shape)
         unit_dims = []
-        for dim in coupling.dims:
-            if not -y.ndim <= dim < y.ndim:
+        for dim in dims:
+            if not -count <= dim < count:
                 raise ValueError(
-                    f"coupling dims={coupling.dims} are out of range for y of shape "
-                    f"{tuple(y.shape)}"
+                    f"coupling dims={dims} are out of range for y of shape {tuple(shape)}"
                 )
-            unit_dims.append(dim % y.ndim)
+            unit_dims.append(dim % count)
         if len(set(unit_dims)) != len(unit_dims):
-            raise ValueError(f"coupling dims={coupling.dims} name a dim of y twice")
-        row_dims = [d for d in range(y.ndim) if d not in unit_dims]
+            raise ValueError(f"coupling dims={dims} name a dim of y twice")
+        row_dims = [d for d in range(count) if d not in unit_dims]
         self.order = (*row_dims, *unit_dims)
-        self.in_order = self.order == tuple(range(y.ndim))
-        self.shape = tuple(y.shape[d] for d in row_dims)
-        self.units = tuple(y.shape[d] for d in unit_dims)
-        self.count = math.prod(self.shape)
+        self.in_order = self.order == tuple(range(count))
+        self.shape = tuple(shape[d] for d in row_dims)
+        self.units = tuple(shape[d] for d in unit_dims)
+        self.count, self.size = math.prod(self.shape), math.prod(self.units)
         # a value per channel needs a dim that is a channel: the one right before trailing units
         self.has_channels = bool(row_dims) and self.in_order
-        coupling.check_units(self.units)
         # half precision is solved in float32
-        self.dtype = torch.float64 if y.dtype == torch.float64 else torch.float32
-        self._given = y.dtype
-        self._device = y.device
+        self.dtype = torch.float64 if dtype == torch.float64 else torch.float32
+        self._given = dtype
+        self._device = device
         # that of y, so that what follows finds the layout its parent layer would have given it
-        self._memory_format = None if y.is_contiguous() else _memory_format(y)
+        self._memory_format = memory_format
+        # whether y is made of its rows, one after the other, as they are solved
+        self.are_plain = self.in_order and memory_format is None and dtype is self.dtype
 
     def flatten(self, x: Tensor) -> Tensor:
         """The rows of x, which has y's shape."""
         if self.in_order and x.ndim == 2 and len(self.units) == 1:
             return _cast(x, self.dtype)
         ordered = x if self.in_order else x.permute(self.order)
-        return _cast(ordered.reshape(self.count, math.prod(self.units)), self.dtype)
+        return _cast(ordered.reshape(self.count, self.size), self.dtype)
 
     def restore(self, flat: Tensor) -> Tensor:
         """Back to the shape, dtype and memory format of y."""
@@ -121,7 +137,10 @@ def _cast(x: Tensor, dtype: torch.dtype) -> Tensor:
     return x if x.dtype is dtype else x.to(dtype)
 
 
-def _memory_format(y: Tensor) -> torch.memory_format:
+def memory_format_of(y: Tensor) -> torch.memory_format | None:
+    """None is a y that is contiguous."""
+    if y.is_contiguous():
+        return None
     # by the stride of the channels: is_contiguous(channels_last) cannot be asked inside vmap
     if y.ndim in (4, 5) and y.stride(1) == 1 and y.shape[1] > 1:
         return torch.channels_last if y.ndim == 4 else torch.channels_last_3d

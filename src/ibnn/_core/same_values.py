@@ -6,37 +6,36 @@ simple, and is left to `ops`.
 """
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from ibnn import engine as engines
-from ibnn._core.later import is_asynchronous
 from ibnn._core.on_sums import is_drowned, tolerances
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve
-from ibnn.engine import RowSolutions
+from ibnn.engine import Case, Engine
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
 
+def are(*values: Tensor) -> bool:
+    """Whether all rows have the same, and it can be looked at."""
+    return all(value.numel() == 1 and value.is_cpu for value in values)
+
+
 def solve(
+    engine: Engine,
+    case: Case,
     y: Tensor,
     lam: Tensor,
     slope: Tensor,
     weight: Tensor | None,
-    units: Sequence[int],
     options: SolveOptions,
-) -> RowSolutions | None:
-    """What the engine finds; None unless all rows are solved."""
-    if lam.numel() != 1 or slope.numel() != 1 or not y.numel() or is_asynchronous(y):
-        return None
-    if options.max_steps is not None or not options.solver.reduces or not options.sigma.certified:
-        return None
-    case = engines.case_of("solve", y, options.sums, options.sigma, units)
-    engine: Any = engines.choose(case, options.engine)
-    if engine is None or not engine.takes_numbers:
+) -> tuple[Tensor, Callable[[], tuple[Tensor, Tensor, Tensor]]] | None:
+    """z, and of each row residual, steps and converged, when asked for; y is contiguous. None
+    unless all rows are solved."""
+    # rows that take more steps are the solver's, and so are those without a threshold
+    if options.max_steps is not None or not case.sigma.certified:
         return None
     p = slope.item()
     strength = lam.item() * p
@@ -44,41 +43,28 @@ def solve(
     unique = strength <= 0 or (weight is None and strength < 1)
     if not unique or not math.isfinite(strength) or not 0 < p < math.inf:
         return None
-    atol, rtol = tolerances(options, y.dtype)
-    exact = y.dtype == torch.float64 and weight is None
-    if exact and is_drowned(*torch.tensor([strength, p * atol], dtype=y.dtype)):
+    atol, rtol = tolerances(options, case.dtype)
+    exact = case.dtype == torch.float64 and weight is None
+    if exact and is_drowned(*torch.tensor([strength, p * atol], dtype=torch.float64)):
         return None
-    resolution = RESOLUTION[y.dtype] if rtol else 0.0
-    found = engine.solve(case, y, strength, p, weight, p * atol, resolution)
-    if not found.solved.all():
-        return None
+    resolution = RESOLUTION[case.dtype] if rtol else 0.0
+    found = engine.alike.solve(case, y, strength, p, weight, p * atol, resolution)
     watcher = options.watcher
-    if watcher is not None:
-        record = found.solved, found.residual, found.steps
-        watcher.last_solve = LastSolve(*record, unique=found.solved, slope=p)
+    if found is not None and watcher is not None:
+        watcher.last_solve = LastSolve(found[1], 1.0, p)
     return found
 
 
 def adjoint(
-    z: Tensor,
-    g: Tensor,
-    strength: Tensor,
-    weight: Tensor | None,
-    units: Sequence[int],
-    options: SolveOptions,
-) -> tuple[Tensor, Tensor] | None:
-    """v with J(z) v = g, and v . B(z) of each row; None unless they are as good as promised."""
-    if strength.numel() != 1 or not z.numel() or is_asynchronous(z):
+    engine: Engine, case: Case, z: Tensor, g: Tensor, strength: float, weight: Tensor | None
+) -> "tuple[Tensor, memoryview[float]] | None":
+    """v with J(z) v = g, and v . B(z) of each row, as doubles; z and g are contiguous. None unless
+    they are as good as promised."""
+    if not math.isfinite(strength) or (strength >= 1 and weight is None):
         return None
-    case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
-    engine: Any = engines.choose(case, options.engine)
-    if engine is None or not engine.takes_numbers:
+    if not case.sigma.certified:
         return None
-    c = strength.item()
-    if not math.isfinite(c) or (c >= 1 and weight is None):
-        return None
-    v, error, dot = engine.adjoint(case, z, g, c, weight)
-    if not error.max().item() <= GRADIENT_ERROR[z.dtype]:
-        return None
-    # J is the identity where there is no strength, bit by bit
-    return (v if c else g.clone()), dot
+    found = engine.alike.adjoint(case, z, g, strength, weight, GRADIENT_ERROR[case.dtype])
+    if found is None or strength:
+        return found
+    return g.clone(), found[1]  # J is the identity where there is no strength, bit by bit

@@ -52,46 +52,44 @@ class LastSolve:
 
     def __init__(
         self,
-        converged: Tensor,
-        residual: Tensor,
-        steps: Tensor,
-        unique: Tensor | None = None,
+        rows: Callable[[], tuple[Tensor, Tensor, Tensor]],  # their residual, steps, converged
+        unique: Tensor | float | None = None,  # of each row, or the fraction of them
         slope: float = 1.0,  # which the residual still carries
     ) -> None:
-        self._rows = (converged, residual, steps)
-        self._unique, self._slope = unique, slope
+        self._rows, self._unique, self._slope = rows, unique, slope
 
     @property
     def converged(self) -> float:
         """Fraction of the rows that were solved."""
-        rows = self._rows[0]
-        return float(rows.float().mean()) if rows.numel() else 1.0
+        return _fraction(self._rows()[2])
 
     @property
     def residual(self) -> float:
         """Worst residual of a row."""
-        rows = self._rows[1]
+        rows = self._rows()[0]
         return float(rows.max()) / self._slope if rows.numel() else 0.0
 
     @property
     def steps(self) -> int:
         """Most steps a row took."""
-        rows = self._rows[2]
+        rows = self._rows()[1]
         return int(rows.max()) if rows.numel() else 0
 
     @property
     def unique(self) -> float | None:
         """Fraction of the rows with no other solution near; see `Solution`. None on a GPU, which
         is not waited for."""
-        if self._unique is None or not self._unique.numel():
-            return None if self._unique is None else 1.0
-        return float(self._unique.float().mean())
+        return _fraction(self._unique) if isinstance(self._unique, Tensor) else self._unique
 
     def __repr__(self) -> str:
         return (
             f"LastSolve(converged={self.converged:.1%}, residual={self.residual:.2g}, "
             f"steps={self.steps})"
         )
+
+
+def _fraction(rows: Tensor) -> float:
+    return float(rows.float().mean()) if rows.numel() else 1.0
 
 
 class Monitor:

@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 
 from ibnn._core import adjoint, on_sums, pair_sums
+from ibnn._core.at_once import value_at_once
 from ibnn._core.explicit import explicit_step
 from ibnn._core.options import SolveOptions
-from ibnn._core.rows import Rows
+from ibnn._core.rows import Rows, rows_of
 from ibnn._core.solution import report
 from ibnn._core.transforms import is_plain
 from ibnn.coupling import Coupling
@@ -23,7 +24,7 @@ def solve_rows(
     asked: bool = True,
 ) -> tuple[Tensor, ...]:
     """z, and where they are asked for, per row (flat): converged, residual, steps."""
-    rows = Rows(y, coupling)
+    rows = rows_of(y, coupling)
     weight = weight_for(rows, coupling, y)
     begin = None
     if start is not None:
@@ -58,9 +59,12 @@ def value_of_rows(
     options: SolveOptions,
 ) -> Tensor:
     """z alone, without judging one explicit step, which would take as long as the step."""
+    z = value_at_once(y, lam, slope, coupling, options) if start is None else None
+    if z is not None:
+        return z
     if not isinstance(options.solver, Lite) or start is not None:
         return solve_rows(y, lam, slope, coupling, start, options, asked=False)[0]
-    rows = Rows(y, coupling)
+    rows = rows_of(y, coupling)
     weight = weight_for(rows, coupling, y)
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
     return explicit_step(y, lam, slope, weight, rows, options)

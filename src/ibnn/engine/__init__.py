@@ -7,7 +7,9 @@ IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 """
 
 import os
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 from ibnn._registry import Registry
 from ibnn.engine.base import (
@@ -31,7 +33,9 @@ __all__ = [
     "case_of",
     "check_name",
     "choose",
+    "demanded",
     "engines",
+    "kept_until_registered",
     "register",
 ]
 
@@ -41,6 +45,14 @@ _REGISTRY.register(NativeEngine())
 _REGISTRY.register(TritonEngine())
 _REGISTRY.register(PortableEngine())
 
+_kept: list[Any] = []
+
+
+def kept_until_registered(function: Callable[..., Any]) -> Any:
+    """`lru_cache` for what depends on which engines there are."""
+    _kept.append(lru_cache(maxsize=512)(function))
+    return _kept[-1]
+
 
 def register(engine: Engine) -> Engine:
     """Makes an engine known; it is asked after those that are known already, or when demanded.
@@ -48,7 +60,8 @@ def register(engine: Engine) -> Engine:
     Args:
         engine: an instance; its `name` is what users write.
     """
-    _choose.cache_clear()
+    for kept in _kept:
+        kept.cache_clear()
     return _REGISTRY.register(engine)
 
 
@@ -61,25 +74,30 @@ def check_name(name: str) -> None:
     _REGISTRY.resolve(name)
 
 
-def choose(case: Case, demanded: str | None = None) -> Engine | None:
+def demanded(name: str | None) -> str | None:
+    """The engine that must serve: the one of this name, or that of the environment."""
+    return name or os.environ.get("IBNN_ENGINE") or None
+
+
+def choose(case: Case, name: str | None = None) -> Engine | None:
     """The engine for this case; None where none has a solve, and the solver has to do it on sums.
 
     A demanded engine that has neither the solve nor the sums is an error. Sums of high order, which
     only second and further derivatives need, may come from another.
     """
-    return _choose(case, demanded or os.environ.get("IBNN_ENGINE") or None)
+    return _choose(case, demanded(name))
 
 
-@lru_cache(maxsize=512)
-def _choose(case: Case, demanded: str | None) -> Engine | None:
-    if demanded is not None:
-        engine = _REGISTRY.resolve(demanded)
+@kept_until_registered
+def _choose(case: Case, name: str | None) -> Engine | None:
+    if name is not None:
+        engine = _REGISTRY.resolve(name)
         reason = engine.declines(case)
         if reason is None:
             return engine
         if case.operation != "pair_sum":
             if engine.declines(case._replace(operation="pair_sum")) is not None:
-                raise EngineError(f"engine {demanded!r} cannot serve here: {reason}")
+                raise EngineError(f"engine {name!r} cannot serve here: {reason}")
             return None
     for engine in engines().values():
         if engine.declines(case) is None:

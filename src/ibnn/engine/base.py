@@ -1,7 +1,7 @@
 """What an engine is: fast sums and solves for some cases, and a reason where it declines."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -65,8 +65,9 @@ class Engine:
     """
 
     name: str
-    # whether strength, slope and atol may be floats where all rows have the same
-    takes_numbers = False
+    # quicker solves where all rows have the same strength, slope and atol, as functions of a module
+    # like `native.alike`
+    alike: Any = None
 
     def declines(self, case: Case) -> str | None:
         """Why this engine cannot serve, in a few words; None if it can.

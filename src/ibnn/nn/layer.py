@@ -132,7 +132,7 @@ class ImplicitLayer(nn.Module):
     def _write_options(self) -> None:
         """The options of this layer's solves, made and checked once."""
         self._options_of = self._monitor.number
-        self._known_limits: tuple[Any, Limits] | None = None
+        self._known_limits: tuple[Tensor, int, Bounded, Limits] | None = None
         self._monitor.layer = weakref.ref(self)
         self._options: SolveOptions = solve_options(
             self.coupling,
@@ -191,24 +191,28 @@ class ImplicitLayer(nn.Module):
     def effective_lam(self) -> Tensor:
         """The lam that acts: a learnt one is kept within its bounds, by default below 0.95 of the
         threshold of uniqueness."""
-        if not self.learn_lam or self.bounded is False:
-            return self.lam
-        return self._limits().keep(self.lam)
+        return self._acting_lam(self.effective_slope)
 
-    def _limits(self) -> Limits:
-        slope, bounded = self.effective_slope, self.bounded
+    def _acting_lam(self, slope: Tensor) -> Tensor:
+        lam = self.lam
+        if not self.learn_lam or self.bounded is False:
+            return lam
+        return self._limits(slope).keep(lam)
+
+    def _limits(self, slope: Tensor) -> Limits:
+        bounded, known = self.bounded, self._known_limits
         learnt = self.learn_slope or "coupling" in self._modules
         if learnt or not is_plain() or slope.is_inference():
             return limits_of(bounded, slope, self.coupling, self.sigma)
         # the same at every call until something is changed: worth keeping, for short rows
-        made_of = id(slope), slope._version, bounded
-        if self._known_limits is None or self._known_limits[0] != made_of:
-            limits = limits_of(bounded, slope, self.coupling, self.sigma)
-            high = limits.high
-            if limits.low is None and high is not None and not is_asynchronous(high):
-                limits = replace(limits, single=float(high.min()))
-            self._known_limits = made_of, limits
-        return self._known_limits[1]
+        if known and known[0] is slope and known[1:3] == (slope._version, bounded):
+            return known[3]
+        limits = limits_of(bounded, slope, self.coupling, self.sigma)
+        high = limits.high
+        if limits.low is None and high is not None and not is_asynchronous(high):
+            limits = replace(limits, single=float(high.min()))
+        self._known_limits = slope, slope._version, bounded, limits
+        return limits
 
     @property
     def last_solve(self) -> LastSolve | None:
@@ -225,7 +229,8 @@ class ImplicitLayer(nn.Module):
             raise TypeError(f"units must be real, they are compared; got {y.dtype}")
         if self._options_of != self._monitor.number:
             self._write_options()  # torch copies parametrized layers without __setstate__
-        lam, slope = self.effective_lam, self.effective_slope
+        slope = self.effective_slope
+        lam = self._acting_lam(slope)
         return value_of_rows(y, lam, slope, self.coupling, None, self._options)
 
     def _symbolic(self, input: Any) -> Any:

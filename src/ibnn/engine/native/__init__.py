@@ -2,12 +2,11 @@
 
 from math import prod
 
-import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
-from ibnn.engine.native import calls, loader
+from ibnn.engine.native import alike, calls, loader
 
 # units of a row whose pairs are all summed: the matrix of their weights has 4 MB
 _LONGEST = 1024
@@ -17,7 +16,7 @@ class NativeEngine(Engine):
     """Uniform weights, windows and matrices."""
 
     name = "native"
-    takes_numbers = True
+    alike = alike
 
     def declines(self, case: Case) -> str | None:
         if case.device != "cpu":
@@ -39,19 +38,19 @@ class NativeEngine(Engine):
         self,
         case: Case,
         y: Tensor,
-        strength: Tensor | float,
-        slope: Tensor | float,
+        strength: Tensor,
+        slope: Tensor,
         weight: Tensor | None,
-        atol: Tensor | float,
+        atol: Tensor,
         resolution: float,
     ) -> RowSolutions:
-        how = case.sigma.name, _weights(case, weight, y.dtype)
+        how = case.sigma.name, calls.weights_of(case, weight)
         return RowSolutions(*calls.solve_rows(y, strength, slope, atol, resolution, *how))
 
     def adjoint(
-        self, case: Case, z: Tensor, g: Tensor, strength: Tensor | float, weight: Tensor | None
+        self, case: Case, z: Tensor, g: Tensor, strength: Tensor, weight: Tensor | None
     ) -> AdjointSolutions:
-        weights = _weights(case, weight, z.dtype)
+        weights = calls.weights_of(case, weight)
         return AdjointSolutions(*calls.solve_jacobian(z, g, strength, case.sigma.name, weights))
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
@@ -66,12 +65,3 @@ class NativeEngine(Engine):
         if weight is None:
             return calls.bias_change(z, v, case.sigma.name)
         return super().bias_change(case, z, v, weight)
-
-
-def _weights(case: Case, weight: Tensor | None, dtype: torch.dtype) -> calls.Weights | None:
-    if weight is None and case.sigma in sigmas.BUILT_IN:
-        return None
-    if weight is None:  # no sums but those over weighted pairs
-        units = prod(case.units)
-        return calls.Weights(torch.full((units, units), 1 / units, dtype=dtype))
-    return calls.Weights(weight, case.units if case.sums.name == "window" else None)

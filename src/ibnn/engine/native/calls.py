@@ -7,18 +7,19 @@ w_ik = 1/D where no weights are given.
 import ctypes
 import functools
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from ibnn import sigma as sigmas
+from ibnn.engine.base import Case
 from ibnn.engine.native import loader
 
 SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3, "peaked": 4}
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 DTYPES = frozenset(_SUFFIX)
-# a value of each row, or one for all of them
-Values = Tensor | float
 # the arguments of the C functions: pointers, longs, ints and doubles
 _TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "i": ctypes.c_int, "d": ctypes.c_double}
 _SIGNATURES = {
@@ -45,6 +46,15 @@ class Weights(NamedTuple):
         if self.units is None:
             return weight, None, None
         return weight, _three_dims(self.units), _three_dims(weight.shape)
+
+
+def weights_of(case: Case, weight: Tensor | None) -> Weights | None:
+    if weight is None and case.sigma in sigmas.BUILT_IN:
+        return None
+    if weight is None:  # no sums but those over weighted pairs
+        units = prod(case.units)
+        return Weights(torch.full((units, units), 1 / units, dtype=case.dtype))
+    return Weights(weight, case.units if case.sums.name == "window" else None)
 
 
 def _three_dims(shape: Sequence[int]) -> "ctypes.Array[ctypes.c_long]":
@@ -97,9 +107,9 @@ def find_roots(
 
 def solve_rows(
     y: Tensor,
-    strength: Values,
-    slope: Values,
-    atol: Values,
+    strength: Tensor,
+    slope: Tensor,
+    atol: Tensor,
     resolution: float,
     sigma: str,
     weights: Weights | None = None,
@@ -113,7 +123,7 @@ def solve_rows(
     """
     y, *coupled = _coupled(y, weights)
     rows = _rows(y)
-    step, *values = _per_row(y, strength, atol, slope)
+    values = _per_row(y, strength, atol, slope)
     z = torch.empty_like(y)
     residual = torch.empty(rows, dtype=torch.float64)
     steps = torch.empty(rows, dtype=torch.int32)
@@ -122,7 +132,7 @@ def solve_rows(
         "find_roots" if weights is None else "find_weighted_roots",
         y,
         (y, *values),
-        (step, *coupled, resolution, SIGMAS[sigma]),
+        (1, *coupled, resolution, SIGMAS[sigma]),
         (z, residual, steps, solved),
     )
     return z, residual, steps, solved
@@ -131,7 +141,7 @@ def solve_rows(
 def solve_jacobian(
     z: Tensor,
     g: Tensor,
-    strength: Values,
+    strength: Tensor,
     sigma: str,
     weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -143,7 +153,7 @@ def solve_jacobian(
     z, *coupled = _coupled(z, weights)
     if g.stride() != z.stride():
         g = torch.empty_like(z).copy_(g)
-    step, values = _per_row(z, strength)
+    values = _per_row(z, strength)
     v = torch.empty_like(z)
     rows = _rows(z)
     error = torch.empty(rows, dtype=torch.float64)
@@ -151,8 +161,8 @@ def solve_jacobian(
     _call(
         "solve_jacobian" if weights is None else "solve_weighted_jacobian",
         z,
-        (z, g, values),
-        (step, *coupled, SIGMAS[sigma]),
+        (z, g, *values),
+        (1, *coupled, SIGMAS[sigma]),
         (v, error, dots),
     )
     return v, error, dots.to(z.dtype)
@@ -162,11 +172,8 @@ def _contiguous(*rows: Tensor | None) -> tuple[Tensor | None, ...]:
     return tuple(None if t is None else t.detach().contiguous() for t in rows)
 
 
-def _per_row(y: Tensor, *values: Values) -> tuple[Any, ...]:
-    """How far the values of two rows are apart (0: all rows have the same), and the values."""
-    if isinstance(values[0], float):
-        return 0, *[ctypes.byref(ctypes.c_double(v)) for v in values]  # type: ignore[arg-type]
-    return 1, *(torch.as_tensor(v).expand(_rows(y)).double().contiguous() for v in values)
+def _per_row(y: Tensor, *values: Tensor) -> list[Tensor]:
+    return [v.expand(_rows(y)).double().contiguous() for v in values]
 
 
 def _rows(y: Tensor) -> int:
@@ -203,9 +210,13 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
         for t in outputs:
             t.zero_()
         return
-    arguments = *inputs, rows, units, *numbers, *outputs, torch.get_num_threads()
-    function = _function(name, y.dtype)
-    code = function(*[a.data_ptr() if isinstance(a, Tensor) else a for a in arguments])
+    arguments = *inputs, rows, units, *numbers, *outputs
+    run(name, y.dtype, *[a.data_ptr() if isinstance(a, Tensor) else a for a in arguments])
+
+
+def run(name: str, dtype: torch.dtype, *arguments: Any) -> None:
+    """Call a C function; `arguments` are all but the number of threads, tensors as addresses."""
+    code = _function(name, dtype)(*arguments, torch.get_num_threads())
     if code:
         raise RuntimeError(f"ibnn_{name} failed with code {code}: please report this as a bug")
 
