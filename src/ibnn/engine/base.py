@@ -68,6 +68,8 @@ class Engine:
     # quicker solves where all rows have the same strength, slope and atol, as functions of a module
     # like `native.alike`
     alike: Any = None
+    # whether it has `explicit_step` and its gradient, each in one call
+    takes_steps = False
 
     def declines(self, case: Case) -> str | None:
         """Why this engine cannot serve, in a few words; None if it can.
@@ -155,6 +157,33 @@ class Engine:
             weight: what the coupling's `weight` returned.
         """
         return self.pair_sum(case, z, v, weight) - v * self.pair_sum(case, z, None, weight)
+
+    def explicit_step(
+        self, case: Case, y: Tensor, lam: float, slope: float, kept: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """z = y - lam B(slope * y) with uniform weights, and slope * y if that is to be `kept`.
+
+        Args:
+            case: that of a pair sum.
+            y: (rows, units), before the slope.
+            lam: the same for all rows.
+            slope: the same for all rows.
+            kept: whether gradients will be asked for.
+        """
+        raise NotImplementedError
+
+    def explicit_gradient(
+        self, case: Case, z: Tensor, g: Tensor, strength: float
+    ) -> tuple[Tensor, Tensor]:
+        """g - strength (P_1(z, g) - g P_1(z, 1)), and g . B(z) of each row; uniform weights.
+
+        Args:
+            case: that of a pair sum.
+            z: slope * y as `explicit_step` has returned it.
+            g: the gradient that arrives at its z.
+            strength: lam * slope.
+        """
+        raise NotImplementedError
 
 
 def case_of(

@@ -17,6 +17,7 @@ class NativeEngine(Engine):
 
     name = "native"
     alike = alike
+    takes_steps = True
 
     def declines(self, case: Case) -> str | None:
         if case.device != "cpu":
@@ -65,3 +66,13 @@ class NativeEngine(Engine):
         if weight is None:
             return calls.bias_change(z, v, case.sigma.name)
         return super().bias_change(case, z, v, weight)
+
+    def explicit_step(
+        self, case: Case, y: Tensor, lam: float, slope: float, kept: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        return calls.explicit_step(y, lam, slope, case.sigma.name, kept)
+
+    def explicit_gradient(
+        self, case: Case, z: Tensor, g: Tensor, strength: float
+    ) -> tuple[Tensor, Tensor]:
+        return calls.explicit_gradient(z, g, strength, case.sigma.name)

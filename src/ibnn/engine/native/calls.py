@@ -25,6 +25,10 @@ _TYPES = {"p": ctypes.c_void_p, "l": ctypes.c_long, "i": ctypes.c_int, "d": ctyp
 _SIGNATURES = {
     "pair_sum": "pp ll ii p i",
     "bias_change": "pp ll i p i",
+    "explicit_step": "p ll ddi pp i",
+    "explicit_gradient": "pp ll di pp i",
+    "explicit_step": "p ll ddi pp i",
+    "explicit_gradient": "pp ll di pp i",
     "window_sum": "pp ll ppp ii p i",
     "matrix_sum": "pp ll p ii p i",
     "find_roots": "pppp ll l p di pppp i",
@@ -73,6 +77,26 @@ def bias_change(z: Tensor, v: Tensor, sigma: str) -> Tensor:
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
     _call("bias_change", z, _contiguous(z, v), (SIGMAS[sigma],), (out,))
     return out
+
+
+def explicit_step(
+    y: Tensor, lam: float, slope: float, sigma: str, kept: bool
+) -> tuple[Tensor, Tensor | None]:
+    """y - lam B(y), rows of y before the slope; and slope * y, if that is to be kept."""
+    y = y.detach().contiguous()
+    z = torch.empty_like(y)
+    scaled = torch.empty_like(y) if kept else None
+    _call("explicit_step", y, (y,), (lam, slope, SIGMAS[sigma]), (z, scaled))
+    return z, scaled
+
+
+def explicit_gradient(z: Tensor, g: Tensor, strength: float, sigma: str) -> tuple[Tensor, Tensor]:
+    """g - strength DB(z) g, and g . B(z) of each row."""
+    z, g = z.detach().contiguous(), g.detach().contiguous()
+    v = torch.empty_like(z)
+    dots = torch.empty(len(z), dtype=torch.float64)
+    _call("explicit_gradient", z, (z, g), (strength, SIGMAS[sigma]), (v, dots))
+    return v, dots.to(z.dtype)
 
 
 def window_sum(
@@ -208,7 +232,8 @@ def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -
             )
     if not rows * units:
         for t in outputs:
-            t.zero_()
+            if t is not None:
+                t.zero_()
         return
     arguments = *inputs, rows, units, *numbers, *outputs
     run(name, y.dtype, *[a.data_ptr() if isinstance(a, Tensor) else a for a in arguments])

@@ -1,4 +1,4 @@
-// Entry points of the compiled CPU engine: sums, and solves with uniform weights. Plain C interface for ctypes.
+// Entry points of the compiled CPU engine: weighted sums, and solves with uniform weights. Plain C interface for ctypes.
 #include "uniform.h"
 #include "weighted/weighted_pairs.h"
 
@@ -30,15 +30,6 @@ inline Layout layout_of(long rows, long n, const long* steps) {
 }  // namespace ibnn
 
 #define IBNN_ENTRY_POINTS(T, suffix)                                                                                  \
-  extern "C" int ibnn_pair_sum_##suffix(const T* z, const T* a, long rows, long n, int order, int sigma, T* out,      \
-                                        int threads) {                                                                \
-    return ibnn::with_sigma(                                                                                          \
-        sigma, [=](auto kind) { return ibnn::pair_sum<kind.value, T>(z, a, rows, n, order, out, threads); });         \
-  }                                                                                                                   \
-  extern "C" int ibnn_bias_change_##suffix(const T* z, const T* v, long rows, long n, int sigma, T* out, int threads) { \
-    return ibnn::with_sigma(                                                                                          \
-        sigma, [=](auto kind) { return ibnn::bias_change<kind.value, T>(z, v, rows, n, out, threads); });             \
-  }                                                                                                                   \
   extern "C" int ibnn_window_sum_##suffix(const T* z, const T* a, long rows, long n, const T* taps,                   \
                                           const long* units, const long* window, int order, int sigma, T* out,        \
                                           int threads) {                                                              \

@@ -120,21 +120,4 @@ template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, i
       [&](long row) { solve_jacobian_alone<kind>(task, row); });
 }
 
-template <Sigma kind, class T>
-int pair_sum(const T* z, const T* a, long rows, long n, int order, T* out, int threads) {
-  return for_each(rows, threads, cost_of_row(n), [=](long row) {
-    const T* zr = z + row * n;
-    const T* ar = a ? a + row * n : nullptr;
-    if (!finite_row(zr, n) || (ar && !finite_row(ar, n))) return spoil(out + row * n, n);
-    buffers<kind, T>().pair_sum(zr, ar, n, order, out + row * n);
-  });
-}
-
-template <Sigma kind, class T> int bias_change(const T* z, const T* v, long rows, long n, T* out, int threads) {
-  return for_each(rows, threads, cost_of_row(n), [=](long row) {
-    if (!finite_row(z + row * n, n) || !finite_row(v + row * n, n)) return spoil(out + row * n, n);
-    buffers<kind, T>().bias_change(z + row * n, v + row * n, n, out + row * n);
-  });
-}
-
 }  // namespace ibnn

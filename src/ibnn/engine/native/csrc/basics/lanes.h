@@ -114,6 +114,24 @@ inline Lanes sum_each(const Lanes* v) {
 #endif
 }
 
+// Four numbers from each of two places.
+inline Lanes join_lanes(const float* low, const float* high) {
+#ifdef IBNN_AVX2
+  return (Lanes)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+#else
+  return Lanes{low[0], low[1], low[2], low[3], high[0], high[1], high[2], high[3]};
+#endif
+}
+
+// The k-th number of each half in all places of that half.
+template <int k> inline Lanes spread_halves(Lanes v) {
+#ifdef IBNN_AVX2
+  return (Lanes)_mm256_permute_ps((__m256)v, 0x55 * k);
+#else
+  return Lanes{v[k], v[k], v[k], v[k], v[k + 4], v[k + 4], v[k + 4], v[k + 4]};
+#endif
+}
+
 // Four vectors as two blocks of four by four, each transposed.
 inline void transpose_halves(Lanes* v) {
 #ifdef IBNN_AVX2

@@ -26,4 +26,21 @@ template <class T> struct JacobianTask {
   double *error, *dots;
 };
 
+// One explicit step, z = y - lam B(y), B after the slope, of rows one after the other; `scaled` (may be null) is slope y.
+template <class T> struct StepTask {
+  long rows, units;
+  const T* y;
+  double lam, slope;
+  T *z, *scaled;
+};
+
+// Its gradient, v = g - strength DB(z) g, where z is slope y; `dots` is g . B(z).
+template <class T> struct StepGradientTask {
+  long rows, units;
+  const T *z, *g;
+  double strength;
+  T* v;
+  double* dots;
+};
+
 }  // namespace ibnn

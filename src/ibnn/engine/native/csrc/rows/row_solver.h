@@ -5,7 +5,6 @@
 
 #include "rows/narrow.h"
 #include "nodes/node_solver.h"
-#include "sums/quick_cells.h"
 #include "basics/row_values.h"
 #include "sums/sorted_hardtanh.h"
 #include "rows/tiny.h"
@@ -14,20 +13,13 @@
 
 namespace ibnn {
 
-// Terms of the Chebyshev moments of a cell: enough for the type the caller works in.
-template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
-
-// Whatever the sigma, hardtanh never comes to the nodes (its kinks spoil the splines), nor to powers.
+// Whatever the sigma, hardtanh never comes to the nodes (its kinks spoil the splines).
 template <Sigma kind> struct FastRows : NodeSolver<kind> {};
 template <> struct FastRows<Sigma::hardtanh> {};
-template <Sigma kind> struct FastSums : QuickCells<kind> {};
-template <> struct FastSums<Sigma::hardtanh> {};
 
 // Solvers and buffers of one thread.
 template <Sigma kind, class T> struct Rows {
   static constexpr bool on_nodes = kind != Sigma::hardtanh;
-  UnitSums<terms<T>> sums{kind};
-  FastSums<kind> quick;
   UnitNewton<UnitSums<terms<T>>> newton{kind};
   UnitNewton<UnitSums<terms<double>>> finer{kind};  // for floats near the threshold, or strongly coupled
   UnitNewton<SortedHardtanh> hard{kind};
@@ -59,26 +51,6 @@ template <Sigma kind, class T> struct Rows {
     buffer.resize(n);
     std::copy(x, x + n, buffer.data());
     return buffer.data();
-  }
-
-  void pair_sum(const T* z, const T* weight, long n, int order, T* out) {
-    if constexpr (on_nodes && sizeof(T) == 4)
-      if (order < 2 && quick.set_points(z, weight, !weight, n)) return quick.sum(order, out);
-    c.resize(n);
-    sums.set_points(widen(z, n, a), n);
-    sums.sum(weight ? widen(weight, n, b) : nullptr, order, c.data());
-    std::copy(c.data(), c.data() + n, out);
-  }
-
-  // (1/n) sum_k s'(z_k - z_i) (v_k - v_i): how the sum of s changes as z moves by v.
-  void bias_change(const T* z, const T* v, long n, T* out) {
-    if constexpr (on_nodes && sizeof(T) == 4)
-      if (quick.set_points(z, v, true, n)) return quick.change(out);
-    c.resize(n), d.resize(n);
-    sums.set_points(widen(z, n, a), n);
-    sums.sum(nullptr, 1, c.data());
-    sums.sum(widen(v, n, b), 1, d.data());
-    for (long i = 0; i < n; ++i) out[i] = static_cast<T>(d[i] - c[i] * b[i]);
   }
 
   // slope * z solves the equation of slope * y. The accuracy asked for is atol, or the share `resolution` of the spread

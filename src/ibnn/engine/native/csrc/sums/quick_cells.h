@@ -88,6 +88,14 @@ template <Sigma kind> class QuickCells {
     look_up(field_, [&](const auto* row, auto x, long i) { write(out + i, polynomial(row, x)); });
   }
 
+  // sum_i g_i (1/n) sum_k s(z_k - z_i): the weighted moments against the sums as functions of the place.
+  double dot() {
+    fields(0, once_, field_);
+    double total = 0;
+    for (long k = 0; k < cells_ * M; ++k) total += static_cast<double>(weighted_[k]) * field_[k];
+    return total * static_cast<double>(n_);
+  }
+
   // out_i = (1/n) sum_k s'(z_k - z_i) (g_k - g_i).
   void change(float* out) {
     fields(1, once_, field_);
@@ -175,6 +183,7 @@ template <Sigma kind> class QuickCells {
   }
 
   template <bool once, bool weighted> void scatter(long from, long count) {
+    if (cells_ == 1) return add_up<once, weighted>(from, count);
     constexpr long kSize = M * (once + weighted);
     int cell[kBlock];
     float place[kBlock];
@@ -196,6 +205,32 @@ template <Sigma kind> class QuickCells {
         }
       }
     }
+  }
+
+  // The moments of a single cell, without any look at where a unit belongs.
+  template <bool once, bool weighted> void add_up(long from, long count) {
+    Lanes sum[M] = {}, sum_g[M] = {};
+    int cell[kBlock];
+    float place[kBlock], g[kBlock];
+    for (long first = from; first < from + count; first += kBlock) {
+      const long m = std::min(kBlock, from + count - first);
+      locate(z_ + first, m, cell, place);
+      if (weighted) std::copy(g_ + first, g_ + first + m, g);
+      for (long i = m; i % 8; ++i) place[i] = g[i] = 0;
+      for (long i = 0; i < m; i += 8) {
+        const Lanes x = load_lanes(place + i);
+        Lanes power = spread_lanes(1), own = weighted ? load_lanes(g + i) : power;
+        for (int k = 0; k < M; ++k, power *= x, own *= x) {
+          if (once) sum[k] += power;
+          if (weighted) sum_g[k] += own;
+        }
+      }
+    }
+    if (once) {
+      store_lanes(part_.slot(0, M), sum_each(sum));
+      part_[0] = static_cast<float>(count);  // without those that fill up the last eight
+    }
+    if (weighted) store_lanes(part_.slot(once * M, M), sum_each(sum_g));
   }
 
   // Per cell the coefficients of the sum as a function of the place.
@@ -231,14 +266,18 @@ template <Sigma kind> class QuickCells {
   template <class Job> void look_up(const Array<float>& field, Job job) const {
     int cell[kBlock];
     float place[kBlock];
+    const bool single = cells_ == 1;
+    Lanes row[M];
+    for (int k = 0; k < M; ++k) row[k] = spread_lanes(field[k]);
     for (long first = 0; first < n_; first += kBlock) {
       const long m = std::min(kBlock, n_ - first);
       locate(z_ + first, m, cell, place);
       long i = 0;
       for (; i + 8 <= m; i += 8) {
-        Lanes row[M];
-        for (int k = 0; k < M; ++k) row[k] = load_lanes(field.slot(cell[i + k] * 8L, M));
-        transpose(row);
+        if (!single) {
+          for (int k = 0; k < M; ++k) row[k] = load_lanes(field.slot(cell[i + k] * 8L, M));
+          transpose(row);
+        }
         job(row, load_lanes(place + i), first + i);
       }
       for (; i < m; ++i) job(field.slot(cell[i] * 8L, M), place[i], first + i);

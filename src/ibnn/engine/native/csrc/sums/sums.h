@@ -87,6 +87,9 @@ template <Sigma kind> void direct_sum(const double* z, const double* a, long n, 
   }
 }
 
+// Terms of the Chebyshev moments of a cell: enough for the type the caller works in.
+template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
+
 // z must stay alive between set_points and the sums that use it.
 template <int M> class UnitSums {
  public:
