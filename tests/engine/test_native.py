@@ -434,6 +434,39 @@ def test_long_rows_take_few_steps(sigma, std):
     assert steps.max() <= 3
 
 
+@pytest.mark.parametrize(("units", "std"), [(1024, 1.0), (1024, 3.0), (1024, 10.0), (4096, 10.0)])
+def test_wide_rows_of_arctan_are_solved_on_nodes(units, std):
+    """Up to a range of a thousand; the first steps are on nodes, and unit by unit it takes 2."""
+    y = std * torch.randn(16, units, generator=torch.Generator().manual_seed(0))
+    slope = torch.full((16,), 10.0)
+    *_, steps, solved = native.solve_rows(y, -0.1 * slope, slope, 2e-6 * slope, 2e-5, "arctan")
+    assert solved.all()
+    assert steps.double().mean() < 1.75
+
+
+@pytest.mark.parametrize("units", [60, 700])
+def test_arctan_is_right_at_any_distance(units):
+    """Some units stand apart, as far as running sums go (a range of a thousand) and farther."""
+    generator = np.random.default_rng(units)
+    for apart in (*np.geomspace(0.3, 900, 9), 1e3, 3e3, 1e6):
+        exact_y = generator.standard_normal(units) / 4
+        exact_y[units // 3 :: 7] += apart
+        y = torch.tensor(exact_y, dtype=torch.float32)[None]
+        exact_y = y[0].double().numpy()
+        g = torch.randn(y.shape, generator=torch.Generator().manual_seed(0))
+        for c in (-1.0, 0.6):
+            strength = torch.tensor([c])
+            z, *_ = native.find_roots(y, strength, torch.tensor([2e-6]), "arctan")
+            v, *_ = native.solve_jacobian(z, g, strength, "arctan")
+            found = z[0].double().numpy()
+            error = np.abs(found - dense_root(exact_y, c, "arctan", found))
+            # atol, and four roundings of the units that are far
+            assert (error <= 2e-6 + 2.5e-7 * np.abs(exact_y)).all(), (apart, c)
+            expected = np.linalg.solve(dense_jacobian(found, c, "arctan"), g[0].double().numpy())
+            wrong = np.linalg.norm(v[0].double().numpy() - expected)
+            assert wrong <= 4e-5 * np.linalg.norm(expected), (apart, c)  # what the nodes allow
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_runs_of_hardtanh_units_are_found_at_any_place(dtype):
     """Units exactly 1 apart, far groups, ties: one row is solved after the other, whatever

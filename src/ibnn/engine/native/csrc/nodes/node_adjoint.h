@@ -95,8 +95,6 @@ template <Sigma kind> class NodeAdjoint {
   // Where c is smaller, v . B needs the nodes of this c: a crowd 0.2 wide on a grid that one unit at 27 has stretched was in
   // two cells of it, and v . B off by 3.5e-4 |v| |B| at c = -5e-5. Normal rows keep their nodes.
   static constexpr float kWeakest = 0.2f;
-  // arctan is flat nowhere, and its sums over even nodes take all pairs of them: beyond this, cells are faster.
-  static constexpr long kEvenLimit = kind == Sigma::arctan ? 1024 : 0;
   Nodes nodes_;
   bool even_ = false;
   long total_ = 0;
@@ -116,7 +114,8 @@ template <Sigma kind> class NodeAdjoint {
     const float deviation = deviation_of(z, n);
     float h = spacing(c, normal_density(deviation), normal_roughness(deviation, n));
     for (int attempt = 0;; ++attempt) {
-      if (!nodes_.place(z, g, n, share * h, fewest, NodeSums<kind>::limit, kEvenLimit)) return false;
+      if (!nodes_.place(z, g, n, share * h, fewest, NodeSums<kind>::limit, NodeSums<kind>::even_limit)) return false;
+      if (!NodeSums<kind>::serves(nodes_.x.data(), nodes_.total)) return false;
       evaluate();
       if (nodes_.by_unit || attempt > 0) return true;
       float low, high;

@@ -88,7 +88,8 @@ template <Sigma kind> class NodeSolver {
     float least = 1 - c * normal_density(deviation * normal_contraction(c, deviation));
     float h = spacing(c, atol, least, normal_roughness(deviation, n));
     for (int attempt = 0;; ++attempt) {
-      if (!nodes_.place(y, nullptr, n, share * h, fewest, NodeSums<kind>::limit)) return false;
+      if (!nodes_.place(y, nullptr, n, share * h, fewest, NodeSums<kind>::limit, NodeSums<kind>::even_limit)) return false;
+      if (!NodeSums<kind>::serves(nodes_.x.data(), nodes_.total)) return false;
       newton_.start(nodes_, c);
       if (nodes_.by_unit || attempt > 0) return true;
       h = spacing(c, atol, newton_.slope_at_densest(), nodes_.roughness());

@@ -2,10 +2,11 @@
 #pragma once
 #include "sums/filter.h"
 #include "basics/sigma.h"
+#include "sums/wave_sums.h"
 
 namespace ibnn {
 
-// |s - sign| and s' are below 5e-8 beyond this (arctan never is: its sums run over all nodes).
+// |s - sign| and s' are below 5e-8 beyond this (arctan never is).
 template <Sigma kind> constexpr float kFlat = kind == Sigma::tanh ? 9.2f : (kind == Sigma::erf ? 4.8f : 1e30f);
 
 template <Sigma kind> class EvenSums {
@@ -47,6 +48,26 @@ template <Sigma kind> class EvenSums {
   long reach_ = 0, short_reach_ = 0;
   Array<float> rest_, slope_, bend_;
   Padded w_;
+};
+
+// arctan is flat nowhere: running sums instead.
+template <> class EvenSums<Sigma::arctan> {
+ public:
+  // step * n <= WaveSums::kLongest
+  void set_points(float step, long n, float = 0) {
+    waves_.set_even_points(step, n);
+    w_.resize(n);
+  }
+  void fields(const float* q, float* potential, float* density, float* density_slope) {
+    waves_.fields(q, potential, density, density_slope);
+  }
+  float* weights() { return w_.data(); }
+  void smooth(float* u) { waves_.smooth(w_.data(), u); }
+  void smooth(float* u, float* u_slope) { waves_.smooth(w_.data(), u, u_slope); }
+
+ private:
+  WaveSums waves_;
+  Array<float> w_;
 };
 
 }  // namespace ibnn
