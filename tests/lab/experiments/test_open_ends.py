@@ -51,6 +51,12 @@ def test_the_headline_names_what_helps_and_what_harms():
     assert claims.headline(records({}, seeds=1)) == "Not known yet."
 
 
+def test_a_network_is_read_back_from_its_line():
+    (one, *_) = records({"implicit": 0.625}).of("implicit")
+    line = {name: str(value) for name, value in one.row().items()}
+    assert Record.from_row(line) == one
+
+
 @pytest.mark.parametrize(("lam", "answer"), [(0.05, "no"), (0.15, "yes")])
 def test_whether_a_free_lam_passes_the_threshold_is_counted(lam, answer):
     assert claims.passes(records({}, lam=lam)).agrees == answer

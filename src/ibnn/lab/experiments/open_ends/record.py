@@ -1,7 +1,8 @@
-"""What is kept of a run: its accuracy, and where lam, slope and extent went."""
+"""What is kept of a run: its accuracy, and where lam, slope and extent went; also from a CSV."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,6 +48,20 @@ class Record:
             run=run.result.identity,
         )
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, str]) -> Record:
+        """From a line of the CSV."""
+        several = {name: _numbers(row[name]) for name in ("curve", "lam", "slope", "extent")}
+        return cls(
+            arm=row["arm"],
+            seed=int(row["seed"]),
+            unsolved=float(row["unsolved"]),
+            parameters=int(row["parameters"]),
+            seconds=float(row["training_seconds"]),
+            run=row["run"],
+            **several,
+        )
+
     @property
     def best(self) -> float:
         """The best accuracy over the epochs: the primary measure."""
@@ -68,6 +83,10 @@ class Record:
             "curve": numbers(self.curve, 6),
             "run": self.run,
         }
+
+
+def _numbers(cell: str) -> tuple[float, ...]:
+    return tuple(map(float, cell.split()))
 
 
 class Records(ByArm[Record]):
