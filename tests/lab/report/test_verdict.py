@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ibnn.lab.experiments.open_ends.record import Record
 from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
 from ibnn.lab.report.verdict.page import TABLES, refresh
@@ -53,7 +54,11 @@ def test_what_was_not_run_is_said(tmp_path):
     assert {
         effect.cell(Sources(tmp_path).get(effect.experiment, "cifar10")) for effect in EFFECTS
     } == {"not run"}
-    for name, what in (("controls", "the controls"), ("robustness", "the attack suite")):
+    for name, what in (
+        ("controls", "the controls"),
+        ("robustness", "the attack suite"),
+        ("open-ends", "the open ends"),
+    ):
         page = f"<!-- table: {name} -->\n<!-- end -->"
         assert f"No run of {what} has finished." in refresh(page, tmp_path)
 
@@ -76,6 +81,37 @@ def test_the_suite_is_read_from_its_csv(tmp_path):
     answers = [line.split(" | ")[2] for line in table.splitlines() if "SVHN re-split" in line]
     # shrink and weight decay are missing: nothing says what the robustness needs
     assert answers == ["**no**", "**yes**", "**not decided**", "**no**", "**no**"]
+
+
+def test_the_open_ends_are_read_from_their_csv(tmp_path):
+    """Five pairs: the implicit network 5 points better, a free lam worse by 2 than that."""
+    level = {"standard": 0.50, "implicit": 0.55, "lam free": 0.53}
+    rows = [
+        Record(
+            arm=arm,
+            seed=seed,
+            curve=(0.1, value + 0.001 * (seed * len(arm) % 3)),
+            lam=() if arm == "standard" else (0.12,),
+            slope=() if arm == "standard" else (10.0,),
+            extent=(),
+            unsolved=0.0,
+            parameters=9,
+            seconds=1.0,
+            run="",
+        ).row()
+        for arm, value in level.items()
+        for seed in range(5)
+    ]
+    folder = tmp_path / "open-ends-digits"
+    folder.mkdir()
+    with (folder / "open-ends.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    table = refresh("<!-- table: open-ends -->\n<!-- end -->", tmp_path)
+    answers = [line.split(" | ")[1:3] for line in table.splitlines() if "| digits" in line]
+    assert [answer for _, answer in answers] == ["**yes**", "**no**", "**yes**"]
+    assert answers[1][0] == "Lam free: more accurate than implicit."
 
 
 def test_an_unknown_table_is_an_error(tmp_path):

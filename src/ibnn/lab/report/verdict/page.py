@@ -11,6 +11,9 @@ from statistics import median
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
+from ibnn.lab.experiments.open_ends import claims as open_claims
+from ibnn.lab.experiments.open_ends.record import Record as OpenRecord
+from ibnn.lab.experiments.open_ends.record import Records as OpenRecords
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
 from ibnn.lab.report.verdict.effects import claim_rows
@@ -87,6 +90,17 @@ def robustness_table(sources: Sources) -> str:
     return markdown(_ANSWERS, rows) if rows else "No run of the attack suite has finished."
 
 
+def open_ends_table(sources: Sources) -> str:
+    """The paper's next steps, each against the arm it changes."""
+    rows = []
+    for dataset, name in {"svhn-resplit": "SVHN re-split", "digits": "digits"}.items():
+        source = sources.get("open-ends", dataset)
+        if source is not None:
+            records = OpenRecords(OpenRecord.from_row(row) for row in source.rows)
+            rows += [[name, *_cells(claim)] for claim in open_claims.claims(records)]
+    return markdown(_ANSWERS, rows) if rows else "No run of the open ends has finished."
+
+
 def arms_table(sources: Sources) -> str:
     parts = []
     for dataset in DATASETS:
@@ -138,6 +152,7 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "arms": arms_table,
     "robustness": robustness_table,
     "capacity": capacity_table,
+    "open-ends": open_ends_table,
     "sources": sources_table,
 }
 

@@ -57,7 +57,7 @@ class Sources:
 
     def __init__(self, results: Path):
         self._found: dict[tuple[str, str], Source] = {}
-        for dataset in (*DATASETS, "arrows"):
+        for dataset in (*DATASETS, "arrows", "digits"):
             for file in sorted(results.glob(f"*-{dataset}/*.csv")):
                 if file.parent.name == f"{file.stem}-{dataset}":
                     renamed = _RENAMED.get(file.stem, {})
