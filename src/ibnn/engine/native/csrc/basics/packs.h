@@ -104,12 +104,14 @@ template <class T> void ends_of(const T* x, long n, T* low, T* high) {
   for (; i < n; ++i) *low = x[i] < *low ? x[i] : *low, *high = x[i] > *high ? x[i] : *high;
 }
 
-// a * b + c in one rounding, whatever the compiler would make of it.
+// a * b + c in one rounding, whatever the compiler would make of it; in two where one would be a call of a function.
 inline Floats fused_packs(Floats a, Floats b, Floats c) {
 #ifdef IBNN_AVX512
   return (Floats)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
 #elif defined(IBNN_AVX2_PACKS)
   return (Floats)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+#elif !defined(__FP_FAST_FMAF)
+  return a * b + c;
 #else
   for (int k = 0; k < kLanes<float>; ++k) c[k] = std::fma(a[k], b[k], c[k]);
   return c;
@@ -120,6 +122,8 @@ inline Doubles fused_packs(Doubles a, Doubles b, Doubles c) {
   return (Doubles)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 #elif defined(IBNN_AVX2_PACKS)
   return (Doubles)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+#elif !defined(__FP_FAST_FMA)
+  return a * b + c;
 #else
   for (int k = 0; k < kLanes<double>; ++k) c[k] = std::fma(a[k], b[k], c[k]);
   return c;
