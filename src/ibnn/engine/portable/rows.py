@@ -16,6 +16,7 @@ from ibnn.engine.portable.direct import DirectField, direct_sum
 from ibnn.engine.portable.equation import Field
 from ibnn.engine.portable.fine_field import FineField
 from ibnn.engine.portable.grid_field import GridField
+from ibnn.engine.portable.isotonic import isotonic_limit
 from ibnn.engine.portable.outliers import WindowField
 from ibnn.engine.portable.quick import quick_newton
 from ibnn.engine.portable.sorted_sums import SortedField, sorted_sum
@@ -27,6 +28,8 @@ from ibnn.sigma import lookup
 # the relative error wanted of a gradient, and the rounds of correction it may take
 WANTED = {torch.float32: 2e-5, torch.float64: 2e-10}
 ROUNDS = {torch.float32: 3, torch.float64: 8}
+# below this strength y is farther from z than the limit of steep sigmas, which is within about 1
+STRONG = -4
 # from here on a start is sought by descent, which knows no threshold
 DESCEND = 0.98
 
@@ -167,6 +170,8 @@ def _roots(
         layout = layouts.solving(way, sigma)
         z, _, _, done, _ = quick_newton(y, strength, atol.clamp(min=1e-5), layout)
         start = torch.where(done[:, None], z, y)
+    elif way == ways.WINDOW and (strength < STRONG).all():
+        start = isotonic_limit(y, strength)
     else:
         start = y
     return newton(y, strength, atol, start, field_at)
