@@ -27,8 +27,6 @@ _SIGNATURES = {
     "bias_change": "pp ll i p i",
     "explicit_step": "p ll ddi pp i",
     "explicit_gradient": "pp ll di pp i",
-    "explicit_step": "p ll ddi pp i",
-    "explicit_gradient": "pp ll di pp i",
     "window_sum": "pp ll ppp ii p i",
     "matrix_sum": "pp ll p ii p i",
     "find_roots": "pppp ll l p di pppp i",
