@@ -19,7 +19,7 @@ def ops_of(call) -> list[str]:
     the opaque ops instead: it is somebody who watches.)"""
     with profile(activities=[ProfilerActivity.CPU]) as seen:
         call()
-    return [event.name for event in seen.events() if event.name.startswith("aten::")]
+    return [event.name for event in seen.events() or () if event.name.startswith("aten::")]
 
 
 @compiled
