@@ -31,7 +31,7 @@ _FAR = 8.0  # standard deviations after which the Gaussian is 0 in double precis
 class Sigma:
     """An odd, non-decreasing function with slope 1 at 0.
 
-    `slope_bound` is the largest derivative, `bound` the largest value. Set `certified = False` to
+    `slope_bound` is the largest slope, up or down, `bound` the largest value. Set `certified = False` to
     use a sigma that is not monotonic: it is then solved all the same, but nothing is proven about
     it, so thresholds are refused and layers need `bounded=False`.
     """
@@ -241,9 +241,9 @@ def _check(sigma: Sigma) -> None:
             f"sigma {sigma.name} decreases somewhere, so its equation has no proven solution; "
             "set certified = False on it to use it without certificates"
         )
-    if (slope > sigma.slope_bound * (1 + 1e-9)).any():
+    if (slope.abs() > sigma.slope_bound * (1 + 1e-9)).any():
         raise ValueError(
-            f"sigma {sigma.name} has slope {slope.max():.4g}, "
+            f"sigma {sigma.name} has slope {slope[slope.abs().argmax()]:.4g}, "
             f"above its slope_bound={sigma.slope_bound:.4g}"
         )
 

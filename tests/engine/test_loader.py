@@ -160,6 +160,15 @@ def started(folder: Path, process: subprocess.Popen) -> None:
     raise AssertionError("the compiler was not started")
 
 
+def written(file: Path) -> int:
+    """The number in a file that the compiler writes after it was called."""
+    for _ in range(600):
+        if file.is_file() and (text := file.read_text()).endswith("\n"):
+            return int(text)
+        time.sleep(0.1)
+    raise AssertionError(f"{file.name} was not written")
+
+
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_a_killed_compilation_leaves_nothing_running_and_nothing_behind(pretend, how, tmp_path):
     pretend(first=f"echo $$ > '{tmp_path}/pid'; sleep 600")
@@ -173,7 +182,7 @@ def test_a_killed_compilation_leaves_nothing_running_and_nothing_behind(pretend,
         text=True,
     )
     started(tmp_path, process)
-    pid = int((tmp_path / "pid").read_text())
+    pid = written(tmp_path / "pid")
     process.send_signal(how)
     process.communicate(timeout=60)
     end = time.monotonic() + 20

@@ -108,7 +108,7 @@ def system(
         pair_sum=sums or plain_sum,
         eigenvalue=eigenvalue,
         self_weight=options.sums.self_weight(weight, units),
-        monotonic=options.sigma.certified,
+        fall=0.0 if options.sigma.certified else options.sigma.slope_bound,
         products=None if sums else products,
         differentiable_solve=linear_solve,
     )

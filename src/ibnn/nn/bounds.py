@@ -36,7 +36,7 @@ class Limits:
 
     def keep(self, lam: Tensor) -> Tensor:
         """lam within the limits."""
-        readable = self.single > -math.inf and lam.numel() == 1 and lam.is_cpu
+        readable = self.single > -math.inf and lam.numel() == 1 and not later.is_asynchronous(lam)
         if readable and lam.item() <= self.single:
             return lam  # as nearly always
         if self.low is not None:

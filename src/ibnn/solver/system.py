@@ -36,8 +36,8 @@ class System:
     pair_sum: PairSum
     eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
     self_weight: float | Tensor  # w_ii
-    # whether sigma never falls: where it does, J may be indefinite for lam < 0, too
-    monotonic: bool = True
+    # how steeply sigma may fall, 0 if never: where it does, J may be indefinite for lam < 0, too
+    fall: float = 0.0
     # where that may be quicker than a sum for every v
     products: ProductsAt | None = None
     # J(z)^-1 g, where autograd records the solver's steps
@@ -119,9 +119,17 @@ class System:
     @property
     def margin(self) -> Tensor:
         """(rows, 1): the smallest eigenvalue J can have; a residual r is an error <= r / margin."""
-        margin = 1 - self.strength * self.eigenvalue
+        margin = 1 - self._softening
         # nothing is known above the threshold
         return torch.where(self.convex().unsqueeze(-1), margin.clamp(1e-9, 1), 0.05)
+
+    @property
+    def _softening(self) -> Tensor:
+        """(rows, 1): by how much pairs can lower an eigenvalue of J, where it is above 0."""
+        if not self.fall:
+            return self.strength * self.eigenvalue
+        fallen = -self.fall * self.strength
+        return torch.where(self.strength < 0, fallen, self.strength) * self.eigenvalue
 
     @property
     def stiffest(self) -> Tensor:
@@ -130,8 +138,7 @@ class System:
 
     def convex(self) -> Tensor:
         """Per row, whether its energy is proven strictly convex."""
-        convex = (self.strength * self.eigenvalue < 1).squeeze(-1)
-        return convex if self.monotonic else convex & (self.strength >= 0).squeeze(-1)
+        return (self._softening < 1).squeeze(-1)
 
     def condition_bound(self) -> Tensor:
         """Per row, a bound on the condition number of J anywhere (where the row is convex)."""

@@ -184,7 +184,7 @@ def test_networks_trained_elsewhere_join_a_report_by_their_csv(root, tmp_path):
     assert joined["missing"] == 0
     for part in ("claims", "tables", "headline", "notes", "runs"):
         assert joined[part] == expected[part]
-    told = {"settings", "seconds"}
+    told = {"settings", "seconds", "elsewhere"}
     assert {k: v for k, v in joined.items() if k not in told} == {
         k: v for k, v in expected.items() if k not in told
     }

@@ -166,6 +166,7 @@ def test_a_learnt_lam_is_bounded_as_the_neurons(kind):
 @pytest.mark.parametrize("kind", [*WITH_LAM, "implicit"])
 def test_a_lam_beyond_its_bound_can_come_back(kind):
     def gradient(sign: float) -> float:
+        torch.manual_seed(1)  # a weight of 0.5: one near 0 leaves only rounding beside the bias
         layer = Neuron(kind, lam=0.2).conv2d(0, 1, 1, 1)
         x = 0.01 * torch.randn(2, 1, 6, 6, generator=torch.Generator().manual_seed(0))
         spread = layer(x).square().sum()  # grows with lam

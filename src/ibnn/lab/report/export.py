@@ -94,7 +94,8 @@ def _page(findings: Mapping[str, Any], data: str) -> str:
     lines += ["## Settings", "", *_list(f"{name}: {text}" for name, text in findings["settings"])]
     minutes = findings["seconds"] / 60
     every = f"Every number: [{_plain(data)}]({quote(data)})."
-    lines += ["", f"{every} {minutes:.0f} minutes of training in all runs."]
+    timed = "the runs trained here" if findings.get("elsewhere") else "all runs"
+    lines += ["", f"{every} {minutes:.0f} minutes of training in {timed}."]
     return "\n".join(lines) + "\n"
 
 

@@ -96,6 +96,7 @@ def summary(page: Page) -> dict[str, Any]:
         "reduced": list(experiment.preset(settings).reduced),
         "notes": list(findings.notes),
         "runs": len(page.runs) + page.elsewhere,
+        "elsewhere": page.elsewhere,
         "missing": len(page.missing),
         "seconds": sum(run.result.seconds for run in page.runs),
     }

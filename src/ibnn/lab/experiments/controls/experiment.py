@@ -76,7 +76,7 @@ class Controls(ImageExperiment):
         self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
     ) -> Findings:
         joined = [*map(self.record.from_row, rows), *self.records(settings, runs)]
-        order = list(ARMS)
+        order = [arm.name for arm in self.arms(settings)]
         records = Records(sorted(joined, key=lambda record: (order.index(record.arm), record.seed)))
         names = {row["run"] for row in rows}
         elsewhere = [c for c in self.plan(settings, {}) if c.identity() in names]
