@@ -31,9 +31,9 @@ _FAR = 8.0  # standard deviations after which the Gaussian is 0 in double precis
 class Sigma:
     """An odd, non-decreasing function with slope 1 at 0.
 
-    `slope_bound` is the largest slope, up or down, `bound` the largest value. Set `certified = False` to
-    use a sigma that is not monotonic: it is then solved all the same, but nothing is proven about
-    it, so thresholds are refused and layers need `bounded=False`.
+    `slope_bound` is the largest slope, up or down, `bound` the largest value. Set
+    `certified = False` to use a sigma that is not monotonic: it is then solved all the same, but
+    nothing is proven about it, so thresholds are refused and layers need `bounded=False`.
     """
 
     name = "sigma"
