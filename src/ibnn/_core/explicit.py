@@ -84,8 +84,9 @@ def _step(
     flat = rows.flatten(y)
     if flat.numel() and not is_watched(flat, lam, slope):
         engine, case = _stepping(flat, rows, options)
-        numbers = lam.item(), slope.item()
-        if engine.takes_steps and math.isfinite(numbers[0]) and 0 < numbers[1] < math.inf:
+        # only an engine of the host takes steps: elsewhere to read a number is to wait for it
+        numbers = (lam.item(), slope.item()) if engine.takes_steps else (math.nan, math.nan)
+        if math.isfinite(numbers[0]) and 0 < numbers[1] < math.inf:
             return *engine.explicit_step(case, flat, *numbers, kept), None
     scaled = flat * rows.values(slope)
     bias = pair_sum(scaled, None, None, 0, rows.units, options)
