@@ -196,6 +196,22 @@ def test_networks_trained_elsewhere_join_a_report_by_their_csv(root, tmp_path):
     assert json.loads((half / "findings.json").read_text())["missing"] == 0
 
 
+def test_published_networks_of_elsewhere_say_whether_a_gain_remains(root, tmp_path):
+    """Tuned on one machine, trained as published on another."""
+    settings, tuned = replace(SMOKE, epochs=1), get("controls-tuned")
+    published = {config.identity() for config in get("controls").plan(settings, {})}
+    for run in collect(tuned, settings, root)[0]:
+        place = "published" if run.result.identity in published else "tuned"
+        shutil.copytree(run.folder.path, tmp_path / place / "runs" / run.result.identity)
+    elsewhere = write_report(get("controls"), settings, tmp_path / "published").parent
+    folder = write_report(tuned, settings, tmp_path / "tuned").parent
+    whole = root / "controls-tuned-digits"
+    before, expected = (json.loads((f / "findings.json").read_text()) for f in (folder, whole))
+    assert before["claims"][0] != expected["claims"][0]
+    rebuild(folder, add=elsewhere / "controls.csv")
+    assert json.loads((folder / "findings.json").read_text())["claims"] == expected["claims"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -2,10 +2,12 @@
 
 import csv
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
+from ibnn.lab.experiments.controls.record import Record as ControlRecord
 from ibnn.lab.experiments.open_ends.record import Record
 from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
@@ -27,16 +29,27 @@ def test_making_the_tables_twice_changes_nothing():
     assert refresh(once, DOCS / "results") == once
 
 
+def write(target: Path, rows: Sequence[Mapping[str, object]]) -> None:
+    with target.open("w", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def exported(root: Path, name: str, dataset: str, rows: Sequence[Mapping[str, object]]) -> None:
+    """The CSV of an experiment where an export puts it."""
+    folder = root / f"{name}-{dataset}"
+    folder.mkdir()
+    write(folder / f"{name}.csv", rows)
+
+
 def turned(source: Path, target: Path) -> None:
     """A copy of a CSV with the two neurons exchanged."""
     with source.open(newline="") as file:
         rows = list(csv.DictReader(file))
     for row in rows:
         row["neuron"] = {"standard": "implicit", "implicit": "standard"}[row["neuron"]]
-    with target.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    write(target, rows)
 
 
 def test_a_claim_turns_when_the_networks_are_exchanged(tmp_path):
@@ -71,16 +84,29 @@ def test_the_suite_is_read_from_its_csv(tmp_path):
             value = worst + 0.001 * (seed * len(arm) % 5)
             under = {CLEAN: 0.8, EXACT: value, WORST: value}
             rows.append(SuiteRecord(arm, seed, 0.8, 0.8, (0.8,), (0.8, value), under=under).row())
-    folder = tmp_path / "attack-suite-svhn-resplit"
-    folder.mkdir()
-    with (folder / "attack-suite.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    exported(tmp_path, "attack-suite", "svhn-resplit", rows)
     table = refresh("<!-- table: robustness -->\n<!-- end -->", tmp_path)
     answers = [line.split(" | ")[2] for line in table.splitlines() if "SVHN re-split" in line]
     # shrink and weight decay are missing: nothing says what the robustness needs
     assert answers == ["**no**", "**yes**", "**not decided**", "**no**", "**no**"]
+
+
+@pytest.mark.parametrize(
+    ("with_torch", "answer", "words"),
+    [(0.55, "yes", "It remains"), (0.45, "no", "reversed"), (0.5, "no", "equivalent")],
+)
+def test_whether_a_gain_remains_is_read_from_two_files(tmp_path, with_torch, answer, words):
+    for name, level in (("controls", 0.55), ("controls-torch", with_torch)):
+        rows = [
+            ControlRecord(arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,)).row()
+            for arm, best in (("standard", 0.5), ("implicit", level))
+            for seed in range(5)
+        ]
+        exported(tmp_path, name, "svhn-resplit", rows)
+    table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
+    (line,) = [line for line in table.splitlines() if "remains with torch's" in line]
+    assert line.split(" | ")[2] == f"**{answer}**"
+    assert words in line
 
 
 def test_the_open_ends_are_read_from_their_csv(tmp_path):
@@ -102,12 +128,7 @@ def test_the_open_ends_are_read_from_their_csv(tmp_path):
         for arm, value in level.items()
         for seed in range(5)
     ]
-    folder = tmp_path / "open-ends-digits"
-    folder.mkdir()
-    with (folder / "open-ends.csv").open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
+    exported(tmp_path, "open-ends", "digits", rows)
     table = refresh("<!-- table: open-ends -->\n<!-- end -->", tmp_path)
     answers = [line.split(" | ")[1:3] for line in table.splitlines() if "| digits" in line]
     assert [answer for _, answer in answers] == ["**yes**", "**no**", "**yes**"]

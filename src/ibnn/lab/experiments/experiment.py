@@ -73,6 +73,10 @@ class Experiment(ABC):
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         """Figures, claims and rows from the finished runs."""
 
+    def joinable(self, settings: Settings) -> list[RunConfig]:
+        """The runs whose rows, written elsewhere, may join this experiment's own."""
+        return self.plan(settings, {})
+
     def find_with(
         self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
     ) -> Findings:

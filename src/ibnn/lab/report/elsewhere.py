@@ -54,7 +54,7 @@ class Elsewhere:
 
     def _of_this_experiment(self, file: Path) -> list[Row]:
         experiment, rows = self._experiment, _read(file)
-        known = {config.identity() for config in experiment.plan(self._settings, {})}
+        known = {config.identity() for config in experiment.joinable(self._settings)}
         wrong = next((row for row in rows if row.get("run") not in known), None)
         if wrong is not None or not rows:
             found = "no row" if wrong is None else f"a row of run {wrong.get('run')!r}"

@@ -5,14 +5,15 @@ tanh is linear, PyTorch's own initialization does not.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from ibnn.lab.experiments.controls import claims
 from ibnn.lab.experiments.controls.arms import FIRST, IMPLICIT, STANDARD
 from ibnn.lab.experiments.controls.experiment import Controls
-from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.results import Claim
+from ibnn.lab.results import Findings
 from ibnn.lab.training import Result, RunConfig
 
 
@@ -28,10 +29,22 @@ class Variant(Controls):
         pair = [config for arm, config in published if arm.name in (STANDARD, IMPLICIT)]
         return [*super().plan(settings, results), *pair]
 
-    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
-        published = Controls().records(settings, runs)
-        remains = claims.remains(published, records, self.change)
-        return [remains, *super().claims(settings, records, runs)]
+    def joinable(self, settings: Settings) -> list[RunConfig]:
+        return [*super().joinable(settings), *Controls().plan(settings, {})]
+
+    def find_with(
+        self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
+    ) -> Findings:
+        # a run may be both: an arm whose tuned rate is the published one
+        results = {run.config.identity(): run.result for run in runs}
+        own = {config.identity() for _, config in self.compared(settings, results)}
+        names = {config.identity() for config in Controls().plan(settings, {})}
+        findings = super().find_with(settings, runs, [row for row in rows if row["run"] in own])
+        elsewhere = [Record.from_row(row) for row in rows if row["run"] in names]
+        published = Records([*elsewhere, *Controls().records(settings, runs)])
+        changed = Records(map(Record.from_row, findings.rows))
+        remains = claims.remains(published, changed, self.change)
+        return replace(findings, claims=[remains, *findings.claims])
 
 
 class ControlsTorch(Variant):

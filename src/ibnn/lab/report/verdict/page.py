@@ -11,6 +11,8 @@ from statistics import median
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
+from ibnn.lab.experiments.controls.tuned import ControlsTuned
+from ibnn.lab.experiments.controls.variant import ControlsTorch
 from ibnn.lab.experiments.open_ends import claims as open_claims
 from ibnn.lab.experiments.open_ends.record import Record as OpenRecord
 from ibnn.lab.experiments.open_ends.record import Records as OpenRecords
@@ -53,25 +55,41 @@ def claims_table(sources: Sources) -> str:
 
 
 def controls_table(sources: Sources) -> str:
-    """What the controls say, for every dataset that has them."""
+    """What the controls say, for every dataset that has them; of the variants also whether the
+    gain of the published settings remains."""
     rows = []
-    for experiment in ("controls", "controls-torch", "controls-tuned"):
+    for experiment, answers in _CONTROLS.items():
         for dataset in DATASETS:
-            source = sources.get(experiment, dataset)
-            if source is None:
-                continue
-            records = Records(Record.from_row(row) for row in source.rows)
-            where = f"{_NAMES[dataset]}, {experiment}"
-            rows += [[where, *_cells(claim)] for claim in control_answers(experiment, records)]
+            found = _records(sources, experiment, dataset)
+            if found is not None:
+                published = _records(sources, "controls", dataset) or Records([])
+                where = f"{_NAMES[dataset]}, {experiment}"
+                rows += [[where, *_cells(claim)] for claim in answers(found, published)]
     return markdown(_ANSWERS, rows) if rows else "No run of the controls has finished."
 
 
-def control_answers(experiment: str, records: Records) -> list[Claim]:
-    """The claims of a set of records: robustness only where networks were attacked."""
-    found = control_claims.accuracy_claims(records)[:2]
-    if experiment == "controls":
-        found += control_claims.robust_claims(records)
-    return found
+def _published(records: Records, _: Records) -> list[Claim]:
+    accuracy = control_claims.accuracy_claims(records)[:2]
+    return [*accuracy, *control_claims.robust_claims(records)]
+
+
+def _variant(change: str) -> Callable[[Records, Records], list[Claim]]:
+    def answers(records: Records, published: Records) -> list[Claim]:
+        remains = control_claims.remains(published, records, change)
+        return [remains, *control_claims.accuracy_claims(records)[:2]]
+
+    return answers
+
+
+_CONTROLS = {
+    "controls": _published,
+    **{kind.name: _variant(kind.change) for kind in (ControlsTorch, ControlsTuned)},
+}
+
+
+def _records(sources: Sources, experiment: str, dataset: str) -> Records | None:
+    source = sources.get(experiment, dataset)
+    return None if source is None else Records(Record.from_row(row) for row in source.rows)
 
 
 def robustness_table(sources: Sources) -> str:
@@ -102,12 +120,15 @@ def open_ends_table(sources: Sources) -> str:
 
 
 def arms_table(sources: Sources) -> str:
+    """Every arm of the controls, with the published settings and with others."""
     parts = []
-    for dataset in DATASETS:
-        source = sources.get("controls", dataset)
-        if source is not None:
-            table = accuracy_table(Records(Record.from_row(row) for row in source.rows))
-            parts.append(f"**{_NAMES[dataset]}**\n\n{markdown(table.columns, table.rows)}")
+    for experiment in _CONTROLS:
+        for dataset in DATASETS:
+            records = _records(sources, experiment, dataset)
+            if records is not None:
+                table = accuracy_table(records)
+                title = f"**{_NAMES[dataset]}, {experiment}**"
+                parts.append(f"{title}\n\n{markdown(table.columns, table.rows)}")
     return "\n\n".join(parts) or "No run of the controls has finished."
 
 
