@@ -80,6 +80,6 @@ def draw_cliffs(rows: Rows, path: Path) -> None:
     axes.invert_yaxis()
     axes.grid(axis="x", alpha=0.3)
     axes.set_xlabel("times the parent without implicit bias, processor time of one thread")
-    axes.set_title("What the implicit bias costs, lam -0.1, forward + backward")
+    figure.suptitle("What the implicit bias costs, lam -0.1, forward + backward")
     axes.legend(fontsize="small", loc="lower right")
     files.write_bytes(path, image_bytes(figure, "png"))
