@@ -45,6 +45,8 @@ class Cliff:
     dtype: torch.dtype = torch.float32
     input_gradient: bool = True
     inference: bool = False
+    lam: float = LAM
+    pictures: bool = False  # discs on a blank ground in place of normal noise
 
     def allowed(self, std: float) -> float:
         return self.required[min(self.stds.index(std), len(self.required) - 1)]
@@ -52,7 +54,8 @@ class Cliff:
     def calls(self, std: float) -> Calls:
         """The standard and the implicit layer, each with its ReLU, as calls to time."""
         generator = torch.Generator().manual_seed(0)
-        x = torch.randn(self.input, generator=generator).to(self.dtype)
+        draw = _pictures if self.pictures else torch.randn
+        x = draw(self.input, generator=generator).to(self.dtype)
         parent = getattr(nn, self.layer)(*self.sizes, **self.settings)
         with torch.no_grad():
             for parameter in parent.parameters():
@@ -61,7 +64,7 @@ class Cliff:
             for parameter in parent.parameters():
                 parameter.mul_(scale)
         layer = getattr(ibnn, self.layer)(
-            *self.sizes, **self.settings, lam=LAM, on_failure="ignore", **self.options
+            *self.sizes, **self.settings, lam=self.lam, on_failure="ignore", **self.options
         ).to(self.dtype)
         layer.load_state_dict(parent.state_dict(), strict=False)
         made = {"standard": nn.Sequential(parent, nn.ReLU()), "implicit": nn.Sequential(layer)}
@@ -71,6 +74,15 @@ class Cliff:
         g = torch.randn(parent(x).shape, generator=generator).to(self.dtype)
         x.requires_grad_(self.input_gradient)
         return {name: _both(module, x, g) for name, module in made.items()}
+
+
+def _pictures(size: tuple[int, ...], generator: torch.Generator) -> Tensor:
+    """Discs, brighter towards their middle, on a blank ground: many units of a map are equal, and
+    many nearly."""
+    line = torch.linspace(-1, 1, size[-1])
+    distance = (line[:, None] ** 2 + line**2).sqrt()
+    radius = 0.5 + 0.5 * torch.rand((*size[:2], 1, 1), generator=generator)
+    return (radius - distance).clamp(min=0) * torch.rand(size, generator=generator)
 
 
 def _linear(units: int, inputs: int = 784, rows: int = 128, **more: Any) -> Cliff:
@@ -123,6 +135,19 @@ def cliffs() -> Iterator[Cliff]:
     yield _conv("float64, 16x3x32x32", 3, 32, 16, 5, aim=3, **wide)
     yield _conv(
         "inference, 1x3x32x32", 3, 32, 1, 5, required=(2,), aim=1.5, stds=(0.3,), inference=True
+    )
+    # what a network meets that has learnt: lam at its bound, images with a background
+    yield Cliff(
+        "Pictures, lam 0.095, 128x1x28x28",
+        "Conv2d",
+        (1, 3, 4),
+        (128, 1, 28, 28),
+        settings={"padding": "same"},
+        input_gradient=False,
+        required=(6,),
+        aim=3,
+        lam=0.095,
+        pictures=True,
     )
     for channels in (3, 8, 16):
         name = f"Conv2d k5, 128x{channels}x32x32"

@@ -70,7 +70,7 @@ template <Sigma kind, class T> bool for_packs(const Layout& layout) {
 }
 
 // Rows go to the nodes, in packs; what they leave is collected and goes on in packs of its own, or one by one.
-// run_nodes(engine, first row, end, otherwise), run(engine, pack, otherwise) and alone(row) solve them.
+// run_nodes(engine, first row, end, otherwise), run(engine, pack, after nodes, otherwise) and alone(row) solve them.
 template <Sigma kind, class T, class RunNodes, class Run, class Alone>
 int solve_packs(const Layout& layout, int threads, RunNodes run_nodes, Run run, Alone alone) {
   const long n = layout.units;
@@ -82,24 +82,24 @@ int solve_packs(const Layout& layout, int threads, RunNodes run_nodes, Run run, 
       const double cost = 0.5 * cost_of_row(n) * static_cast<double>(rows);
       return for_each((layout.rows + rows - 1) / rows, threads, cost, [&, rows](long block) {
         static thread_local NodePackEngine nodes;
-        static thread_local std::vector<long> left;
-        left.clear();
-        auto leave = [&](long row) { left.push_back(row); };
+        static thread_local std::vector<long> left, single;
+        left.clear(), single.clear();
+        auto leave = [&](long row, bool tried) {
+          const bool packed = n <= (tried ? PackEngine<kind, T>::longest_left : PackEngine<kind, T>::longest);
+          (packed ? left : single).push_back(row);
+        };
         run_nodes(nodes, block * rows, std::min(layout.rows, (block + 1) * rows), leave);
         std::sort(left.begin(), left.end());
-        if (!for_packs<kind, T>(layout)) {
-          for (long row : left) alone(row);
-          return;
-        }
         for (size_t k = 0; k < left.size(); k += kLanes<T>)
           run(pack_engine<kind, T>(),
-              RowPack<T>(layout, &left[k], std::min<long>(kLanes<T>, static_cast<long>(left.size() - k))), alone);
+              RowPack<T>(layout, &left[k], std::min<long>(kLanes<T>, static_cast<long>(left.size() - k))), true, alone);
+        for (long row : single) alone(row);
       });
     }
   if constexpr (kInLanes<kind, T>)
     if (for_packs<kind, T>(layout))
       return for_each(packs_of<T>(layout.rows), threads, cost_of_pack(n), [&](long pack) {
-        run(pack_engine<kind, T>(), RowPack<T>(layout, pack * kLanes<T>), alone);
+        run(pack_engine<kind, T>(), RowPack<T>(layout, pack * kLanes<T>), false, alone);
       });
   return for_each(layout.rows, threads, cost_of_row(n), alone);
 }
@@ -108,7 +108,9 @@ template <Sigma kind, class T> int find_roots(const RootTask<T>& task, int threa
   return solve_packs<kind, T>(
       task.layout, threads,
       [&](auto& nodes, long first, long end, auto otherwise) { nodes.find_roots(task, first, end, otherwise); },
-      [&](auto& engine, const RowPack<T>& pack, auto otherwise) { engine.find_roots(task, pack, otherwise); },
+      [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
+        engine.find_roots(task, pack, after_nodes, otherwise);
+      },
       [&](long row) { find_roots_alone<kind>(task, row); });
 }
 
@@ -116,7 +118,9 @@ template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, i
   return solve_packs<kind, T>(
       task.layout, threads,
       [&](auto& nodes, long first, long end, auto otherwise) { nodes.solve_jacobian(task, first, end, otherwise); },
-      [&](auto& engine, const RowPack<T>& pack, auto otherwise) { engine.solve_jacobian(task, pack, otherwise); },
+      [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
+        engine.solve_jacobian(task, pack, after_nodes, otherwise);
+      },
       [&](long row) { solve_jacobian_alone<kind>(task, row); });
 }
 

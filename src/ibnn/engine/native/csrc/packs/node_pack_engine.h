@@ -20,7 +20,8 @@ class NodePackEngine {
   using M = Mask<float>;
   static constexpr int kRows = kLanes<float>;
 
-  // Solves the rows first .. end, whose units are contiguous. `otherwise(row)` is called for those that are left to others.
+  // Solves the rows first .. end, whose units are contiguous. `otherwise(row, tried)` is called for those that are left to others,
+  // at once or when nodes did not do.
   template <class Otherwise> void find_roots(const RootTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
         task.layout.units, first, end, otherwise, [&](long index, int lane) { return set_root(task, index, lane); },
@@ -43,8 +44,7 @@ class NodePackEngine {
     long index;
     float c, atol, origin, slope, low, high, h, top;
     double spread;
-    bool tied;  // many units have the value `tie`
-    float tie;
+    float tie, tie_share;  // as in RowSurvey
     const float *units, *weights;
     Array<float> scaled;
     Grid grid;
@@ -73,7 +73,7 @@ class NodePackEngine {
     const double wanted = std::ceil((static_cast<double>(high) - low) / row.h);
     if (!(wanted <= static_cast<double>(most))) return false;
     long cells = std::max(fewest_cells(row.c), static_cast<long>(wanted));
-    if (row.tied) {  // on a node they cost no accuracy
+    if (row.tie_share > 0) {  // on a node they cost no accuracy
       const float h = (high - low) / static_cast<float>(cells);
       low = row.tie - std::ceil((row.tie - low) / h) * h;
       high = low + static_cast<float>(++cells) * h;
@@ -81,6 +81,8 @@ class NodePackEngine {
     row.grid.cover(low, high, cells);
     if (!std::isfinite(row.grid.inverse)) return false;
     nodes_.scatter(lane, row.grid, row.units, row.weights, n);
+    // v bends more at a tie than z does: there it counts.
+    nodes_.set_tie(lane, row.grid, row.tie, row.weights ? 0 : row.tie_share);
     return true;
   }
 
@@ -95,14 +97,14 @@ class NodePackEngine {
       if (count == 0) return;
       const M solved = solve(count);
       for (int lane = 0; lane < count; ++lane)
-        if (!solved[lane]) otherwise(rows_[lane].index);
+        if (!solved[lane]) otherwise(rows_[lane].index, true);
       count = 0;
       nodes_.clear(most_nodes);
     };
     for (long index = first; index < end; ++index) {
       rows_[count].index = index;
       if (!set(index, count)) {
-        otherwise(index);
+        otherwise(index, false);
       } else if (++count == kRows) {
         flush();
       }
@@ -179,7 +181,7 @@ class NodePackEngine {
       for (long i = 0; i < n; ++i) out[i] = scaled(y[i]);
       row.units = out;
     }
-    row.low = scaled(seen.low), row.high = scaled(seen.high), row.tied = seen.tied, row.tie = scaled(seen.tie);
+    row.low = scaled(seen.low), row.high = scaled(seen.high), row.tie = scaled(seen.tie), row.tie_share = seen.tie_share;
     const float deviation = row.slope * seen.deviation;
     if (!pays(n, deviation, Solver::kWidest)) return false;
     const float least = 1 - row.c * normal_density(deviation * normal_contraction(row.c, deviation));
@@ -196,7 +198,7 @@ class NodePackEngine {
     const WeightSurvey weights(row.weights, n);
     if (!seen.finite || !weights.finite) return false;
     if (!(strength <= Adjoint::kNearest && strength > -1e3 && strength != 0)) return false;
-    row.low = seen.low, row.high = seen.high, row.tied = seen.tied, row.tie = seen.tie, row.top = weights.top;
+    row.low = seen.low, row.high = seen.high, row.tie = seen.tie, row.tie_share = seen.tie_share, row.top = weights.top;
     row.spread = static_cast<double>(row.high) - row.low;
     if (!(row.spread < 1e6) || Narrow<Sigma::tanh>::near_enough<float>(strength, row.spread)) return false;
     int exponent;  // squares of numbers far from 1 would under- or overflow

@@ -19,9 +19,13 @@ template <Sigma kind, class T> class PackEngine {
   using M = Mask<T>;
   // The longest rows that any lane is for: beyond it their numbers leave the cache, and nodes serve floats better.
   static constexpr long longest = kind != Sigma::tanh ? 64 : (sizeof(T) == 4 ? 640 : 16384);
+  // The longest for which it is faster than one row at a time, where nodes have failed (784 units: 60 ns a unit against 1300).
+  static constexpr long longest_left = 4096;
 
-  // Solves a pack of rows. `otherwise(row)` is called for rows that are not for this engine, or that it could not solve.
-  template <class Otherwise> void find_roots(const RootTask<T>& task, const RowPack<T>& pack, Otherwise otherwise) {
+  // Solves a pack of rows, `after_nodes` have left them. `otherwise(row)` is called for rows that are not for this engine, or that
+  // it could not solve.
+  template <class Otherwise>
+  void find_roots(const RootTask<T>& task, const RowPack<T>& pack, bool after_nodes, Otherwise otherwise) {
     const long n = task.layout.units;
     const int count = pack.count();
     reserve(n);
@@ -47,7 +51,7 @@ template <Sigma kind, class T> class PackEngine {
     mine &= p * kUlp * size_of(origin - nearest_to_zero(low, high)) <= asked;
     M solved = {};
     for (Way way : kWays) {
-      M now = mine & lanes_for(way, n, c, around, spread);
+      M now = mine & lanes_for(way, n, c, around, spread, after_nodes);
       if (way == Way::sorted) now &= kSeries * size_of(c) <= kSlack * least * asked;
       if (!any_lane(now)) continue;
       for (long i = 0; i < n; ++i) in_[i] = now ? p * (raw_[i] - origin) : V{};
@@ -66,7 +70,8 @@ template <Sigma kind, class T> class PackEngine {
       if (!solved[lane]) otherwise(pack.row(lane));
   }
 
-  template <class Otherwise> void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack, Otherwise otherwise) {
+  template <class Otherwise>
+  void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack, bool after_nodes, Otherwise otherwise) {
     const long n = task.layout.units;
     const int count = pack.count();
     reserve(n);
@@ -80,7 +85,7 @@ template <Sigma kind, class T> class PackEngine {
     const M mine = finite & (c < 1) & (c > T(-1e30)) & (reach < T(1e30));
     M solved = {};
     for (Way way : kWays) {
-      M now = mine & lanes_for(way, n, c, reach, reach);
+      M now = mine & lanes_for(way, n, c, reach, reach, after_nodes);
       // J enlarges what the series of the slopes leaves out, and the residual, made of the same sums, does not show it.
       if (way == Way::sorted) now &= (c < 0) | (kSlopeSeries <= kAllowed * (1 - c));
       if (!any_lane(now)) continue;
@@ -135,15 +140,15 @@ template <Sigma kind, class T> class PackEngine {
   }
 
   // The lanes that go this way, which is the fastest as measured: all pairs cost n^2, running sums n, and nodes (for rows that
-  // are left to others) least for long rows without much spread. `reach` is the most that units of z may be apart, `spread`
+  // are left to others, unless they come from there) least for long rows without much spread. `reach` is the most that units of z may be apart, `spread`
   // the least that their range may be: where that is little, rounding spoils running sums, all the more near the threshold.
-  static M lanes_for(Way way, long n, V c, V reach, V spread) {
+  static M lanes_for(Way way, long n, V c, V reach, V spread, bool after_nodes) {
     const M all = M{} - 1, none = {};
     if (kind != Sigma::tanh) return way == Way::far_pairs ? all : none;
     const M close = reach <= T(kClose), far = ~(reach <= kUsual<T>);
     const M narrow = (spread <= kNarrow) | (c > 0 ? spread * (1 - c) <= T(0.05) * kNarrow : none);
     constexpr bool single = sizeof(T) == 4;
-    const M better = n <= 320 ? reach > static_cast<T>(n - 190) / 9 : reach > T(0.15) * static_cast<T>(n);
+    const M better = after_nodes ? all : n <= 320 ? reach > static_cast<T>(n - 190) / 9 : reach > T(0.15) * static_cast<T>(n);
     const M sorted = n < (single ? 36 : 80) ? (n > 6 ? far : none) : ~narrow & (single ? better : all);
     switch (way) {
       case Way::close_pairs: return n <= 96 ? close & ~sorted : none;

@@ -37,6 +37,12 @@ class PackNodes {
     spread_.scatter(lane, grid, x, g, n);
   }
 
+  // On this node of a lane are so many units, of the same value: a share of 0 for none.
+  void set_tie(int lane, const Grid& grid, float tie, float share) {
+    tie_node_[lane] = static_cast<int>(std::lround((tie - grid.low) * grid.inverse)) + 1;
+    tie_share_[lane] = share;
+  }
+
   // The weights of the lanes that were scattered since the last time. Lanes of fewer nodes than others end with nodes without
   // weight, which count for nothing. All have a multiple of 8, so that no sum is taken in another order for them.
   void gather(M fresh, long n, bool weighted) {
@@ -50,10 +56,17 @@ class PackNodes {
     sums_.set_weights(q.data(), total);
   }
 
-  // How unevenly the units fill the cells (see Nodes::roughness).
+  // How unevenly the units fill the cells (see Nodes::roughness), but for those that are tied on a node: these are interpolated
+  // without error.
   V roughness() const {
     V worst = {};
-    for (long s = 0; s + 2 < total; ++s) worst = most_of(worst, live(s + 2) ? size_of(q[s] - 2 * q[s + 1] + q[s + 2]) : V{});
+    auto untied = [&](long s) { return q[s] - (M{} + static_cast<int>(s) == tie_node_ ? tie_share_ : V{}); };
+    V left = untied(0), here = untied(1);
+    for (long s = 0; s + 2 < total; ++s) {
+      const V right = untied(s + 2);
+      worst = most_of(worst, live(s + 2) ? size_of(left - 2 * here + right) : V{});
+      left = here, here = right;
+    }
     return worst;
   }
 
@@ -121,7 +134,8 @@ class PackNodes {
  private:
   static constexpr int kMostSteps = 6;
   V c_ = {}, low_ = {}, h_ = {}, size_ = {};
-  M real_ = {};
+  M real_ = {}, tie_node_ = {};
+  V tie_share_ = {};
   PackNodeSums sums_;
   PackGmres gmres_;
   PackSpread spread_;

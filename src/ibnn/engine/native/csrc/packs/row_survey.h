@@ -8,9 +8,9 @@
 namespace ibnn {
 
 struct RowSurvey {
-  bool finite = true, tied = false;
+  bool finite = true;
   float low = 0, high = 0, deviation = 0;
-  float tie = 0;  // if tied: the value of many units, as that of the background of an image
+  float tie = 0, tie_share = 0;  // the value of many units, as that of the background of an image, and how many of n; 0 if none
 
   RowSurvey() = default;
   // Of n numbers, 3 at least.
@@ -46,7 +46,7 @@ struct RowSurvey {
     const float mean = total / static_cast<float>(n);
     deviation = std::sqrt(std::max(0.0f, total_squares / static_cast<float>(n) - mean * mean));
     for (int k = 2; k >= 0; --k)
-      if (count[k] > n / 16) tied = true, tie = values[k];
+      if (count[k] > n / 16) tie = values[k], tie_share = static_cast<float>(count[k]) / static_cast<float>(n);
   }
 
  private:
