@@ -173,7 +173,8 @@ def solve_adjoint(
             if len(left):
                 part = z[left], g[left], strength[left]
                 exact = adjoint_on_sums(*part, weight, units, options)
-                v[left], error[left], dot[left] = (e.to(z.dtype) for e in exact)
+                for whole, some in zip((v, error, dot), exact, strict=True):
+                    whole[left] = some.to(whole.dtype)
     else:
         v, error, dot = adjoint_on_sums(z, g, strength, weight, units, options)
     if later.is_asynchronous(z) or float(error.max()) > allowed:

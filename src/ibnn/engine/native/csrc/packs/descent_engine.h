@@ -132,15 +132,18 @@ template <class T> class DescentEngine {
 
   // Calls run with a solver and its lanes; units are counted from one of them or from 0, and within `reach` of it.
   template <class Run> void by_way(long n, M mine, V reach, Run run) {
-    const M near = n <= kPairs ? reach <= T(0.5) * kUsual<T> : M{};
-    if (any_lane(mine & near)) {
-      pairs_.table.reach = Reach::usual;
-      pairs_.resize(n), run(pairs_, mine & near);
-    }
-    if (any_lane(mine & ~near)) {
+    if (n > kPairs) {
       running_.series = sizeof(T) == 4 ? T(1e-6) : T(4e-11);  // (sorted_table.h)
-      running_.resize(n), run(running_, mine & ~near);
+      running_.resize(n);
+      if (any_lane(mine)) run(running_, mine);
+      return;
     }
+    pairs_.resize(n);
+    const M near = mine & (reach <= T(0.5) * kUsual<T>);
+    pairs_.table.reach = Reach::usual;
+    if (any_lane(near)) run(pairs_, near);
+    pairs_.table.reach = Reach::far;
+    if (any_lane(mine & ~near)) run(pairs_, mine & ~near);
   }
 
   // out_ = in_, every unit back in its place.
