@@ -158,3 +158,22 @@ def test_energies_never_rise():
                 z = ibnn.solve(y, lam, SLOPE, on_failure="ignore").value
                 falls = ibnn.energy(z, y, lam, SLOPE) - ibnn.energy(y, y, lam, SLOPE)
                 assert (falls <= 1e-12).all()
+
+
+@pytest.mark.parametrize("dtype", PROMISED, ids=str)
+def test_a_gradient_that_running_sums_cannot_give_is_found_in_another_way(dtype, monkeypatch):
+    """A crowd whose units are all but free to part: J is nearly singular."""
+    retried, solve = [], ops.adjoint_on_sums
+    monkeypatch.setattr(ops, "adjoint_on_sums", lambda *given: retried.append(1) or solve(*given))
+    y = torch.cat([torch.zeros(2, 133), torch.linspace(2, 200, 267).expand(2, -1)], 1).to(dtype)
+    y[1] = normal(1, 400, 1.0, dtype)
+    y.requires_grad_()
+    g = normal(2, 400, 1.0, dtype)
+    z = ibnn.implicit_bias(y, 3 * T, SLOPE, engine="native")
+    (found,) = torch.autograd.grad(z, y, g)
+    jacobian = jacobian_of(z.detach().double(), 3 * T)
+    assert 0 < torch.linalg.eigvalsh(jacobian[0]).min() < 0.01
+    expected = torch.linalg.solve(jacobian, g.double().unsqueeze(-1)).squeeze(-1)
+    error = (found.double() - expected).norm(dim=-1)
+    assert (error <= GRADIENT[dtype] * expected.norm(dim=-1)).all()
+    assert retried
