@@ -236,7 +236,8 @@ def test_without_a_terminal_each_section_is_told_and_how_long_is_left(monkeypatc
 
 
 def test_every_cliff_compares_two_layers_that_agree_without_coupling(monkeypatch):
-    monkeypatch.setattr(cliffs, "LAM", 0.0)
+    for name in ("LAM", "BELOW", "ABOVE"):
+        monkeypatch.setattr(cliffs, name, 0.0)
     seen = {}
     monkeypatch.setattr(cliffs, "_both", lambda module, x, g: lambda: module(x))
     monkeypatch.setattr(cliffs, "_inference", lambda module, x: lambda: module(x))

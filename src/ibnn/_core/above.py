@@ -3,7 +3,8 @@
 For lam > 0 the energy is |z - y|^2 / 2 minus a convex sum over pairs. The step z <- y - lam B(z)
 minimizes the bound that comes of replacing this sum by its tangent at z, which touches the energy
 there and lies above it elsewhere: so no step climbs, however large lam is. Descent by these steps
-says which of several minima is found. Uniform weights.
+says which of several minima is found. Uniform weights; an engine may take a shorter way to the same
+minimum (`Engine.descends`), and this one is taken where none does.
 """
 
 from collections.abc import Sequence
@@ -16,6 +17,8 @@ from ibnn._core import later
 from ibnn._core.on_sums import has_positive_pairs, pair_sum
 from ibnn._core.options import SolveOptions
 
+# units of the longest row whose J is written out to see whether it is positive definite
+_WRITTEN_OUT = 64
 # Normal rows of 64 to 1024 units, std 0.1 to 1, slope 10, lam up to 3 thresholds take 4 to 40. What
 # has not settled by then is left to the solver, from where it stands.
 MOST_STEPS = 80
@@ -76,8 +79,8 @@ def unique(
     with no other solution nearby; always so below the threshold.
 
     J = diag(1 - c d) + c K, d_i = sum_k K_ik, K_ik = w_ik s'(z_k - z_i). Where K is positive
-    semidefinite c d < 1 is enough; else c d < 1/2 is, by Gershgorin. Of an uncertified sigma
-    nothing is proven.
+    semidefinite c d < 1 is enough; else c d < 1/2 is, by Gershgorin. What this leaves open is
+    decided by J itself in short rows of uniform weights. Of an uncertified sigma nothing is proven.
     """
     if not how.sigma.certified:
         return lam == 0
@@ -90,5 +93,18 @@ def unique(
     proven = strength * how.sums.eigenvalue_bound(weight) < 1
     if bool(proven.all()):
         return proven
-    densest = pair_sum(z * slope.unsqueeze(-1), None, weight, 1, units, how).amax(-1)
-    return proven | (strength * densest < (1 if has_positive_pairs(weight, how) else 0.5))
+    scaled = z * slope.unsqueeze(-1)
+    densest = pair_sum(scaled, None, weight, 1, units, how).amax(-1)
+    proven |= strength * densest < (1 if has_positive_pairs(weight, how) else 0.5)
+    if weight is None and z.shape[-1] <= _WRITTEN_OUT:
+        for rows in (~proven & scaled.isfinite().all(-1)).nonzero().squeeze(-1).split(256):
+            proven[rows] = _is_definite(scaled[rows].double(), strength[rows].double(), how)
+    return proven
+
+
+def _is_definite(z: Tensor, strength: Tensor, how: SolveOptions) -> Tensor:
+    """Whether J has no eigenvalue below what rounding may hide; all pairs of a few short rows."""
+    pairs = how.sigma.derivative(z.unsqueeze(-2) - z.unsqueeze(-1), 1) / z.shape[-1]
+    jacobian = strength[:, None, None] * (pairs - torch.diag_embed(pairs.sum(-1)))
+    jacobian.diagonal(dim1=-2, dim2=-1).add_(1 - 1e-12)
+    return torch.linalg.cholesky_ex(jacobian).info == 0

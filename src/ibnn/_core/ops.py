@@ -61,9 +61,10 @@ def solve(
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
         strength = lam * (slope if y.device.type == "mps" else slope.double())
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
-        # above the threshold, where the engine would have no way of its own (an uncertified sigma
-        # has no threshold, and its engine no fast sums that would end there)
+        # above the threshold, where the engine has no way of its own (an uncertified sigma has no
+        # threshold, and its engine no fast sums that would end there)
         steep, descends = None, weight is None and options.sigma.certified
+        descends = descends and not engine.descends(case)
         if descends and options.max_steps is None and not later.is_asynchronous(y):
             above_threshold = (strength >= 1) & strength.isfinite()
             if bool(above_threshold.any()):
@@ -153,9 +154,12 @@ def solve_adjoint(
             dot = torch.frombuffer(simple[1], dtype=torch.float64)
             return simple[0], dot.to(z.dtype)
     strength = strength.expand(len(z))
+    allowed = GRADIENT_ERROR[z.dtype]
     descends = weight is None and options.sigma.certified
     steep = strength >= 1 if descends and not later.is_asynchronous(z) else None
-    if steep is not None and bool(steep.any()):
+    if steep is not None and not bool(steep.any()):
+        steep = None
+    if steep is not None and (engine is None or not engine.descends(case)):
         if not bool(steep.all()):  # each row as it would be alone
             return _adjoint_in_parts(steep, z, g, strength, units, how)
         engine = None  # it would have no way of its own
@@ -164,9 +168,15 @@ def solve_adjoint(
         if later.is_asynchronous(z) or not bool(strength.all()):
             # J is the identity where there is no strength, bit by bit
             v = torch.where((strength == 0).unsqueeze(-1), g, v)
+        if steep is not None:
+            left = (steep & (error > allowed) & (error < 1)).nonzero().squeeze(-1)
+            if len(left):
+                part = z[left], g[left], strength[left]
+                exact = adjoint_on_sums(*part, weight, units, options)
+                for whole, some in zip((v, error, dot), exact, strict=True):
+                    whole[left] = some.to(whole.dtype)
     else:
         v, error, dot = adjoint_on_sums(z, g, strength, weight, units, options)
-    allowed = GRADIENT_ERROR[z.dtype]
     if later.is_asynchronous(z) or float(error.max()) > allowed:
         failed = error > allowed
         # a row that is not finite needs no further word: it was reported on the way forward

@@ -40,8 +40,8 @@ def solve(
     p = slope.item()
     strength = lam.item() * p
     # (above the threshold there are several solutions, or an engine that knows its weights)
-    unique = strength <= 0 or (weight is None and strength < 1)
-    if not unique or not math.isfinite(strength) or not 0 < p < math.inf:
+    served = strength <= 0 or (weight is None and (strength < 1 or engine.descends(case)))
+    if not served or not math.isfinite(strength) or not 0 < p < math.inf:
         return None
     atol, rtol = tolerances(options, case.dtype)
     exact = case.dtype == torch.float64 and weight is None
@@ -49,10 +49,13 @@ def solve(
         return None
     resolution = RESOLUTION[case.dtype] if rtol else 0.0
     found = engine.alike.solve(case, y, strength, p, weight, p * atol, resolution)
+    if found is None:
+        return None
+    z, record, unique = found
     watcher = options.watcher
-    if found is not None and watcher is not None:
-        watcher.last_solve = LastSolve(found[1], 1.0, p)
-    return found
+    if watcher is not None:
+        watcher.last_solve = LastSolve(record, 1.0 if strength < 1 else unique(), p)
+    return z, record
 
 
 def adjoint(
@@ -60,7 +63,9 @@ def adjoint(
 ) -> "tuple[Tensor, memoryview[float]] | None":
     """v with J(z) v = g, and v . B(z) of each row, as doubles; z and g are contiguous. None unless
     they are as good as promised."""
-    if not math.isfinite(strength) or (strength >= 1 and weight is None):
+    if not math.isfinite(strength):
+        return None
+    if strength >= 1 and weight is None and not engine.descends(case):
         return None
     if not case.sigma.certified:
         return None

@@ -88,6 +88,16 @@ class Engine:
         """
         return False
 
+    def descends(self, case: Case) -> bool:
+        """Whether above the threshold `solve` finds the minimum that descent from y reaches, and
+        `adjoint` the gradient there, with an error of 1 where J is not positive definite; uniform
+        weights.
+
+        Args:
+            case: what is to be computed.
+        """
+        return False
+
     def solve(
         self,
         case: Case,

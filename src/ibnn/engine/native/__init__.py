@@ -10,6 +10,8 @@ from ibnn.engine.native import alike, calls, loader
 
 # units of a row whose pairs are all summed: the matrix of their weights has 4 MB
 _LONGEST = 1024
+# and of a row that descends above the threshold (csrc/packs/descent_engine.h)
+_LONGEST_DESCENT = 16384
 
 
 class NativeEngine(Engine):
@@ -34,6 +36,10 @@ class NativeEngine(Engine):
         if case.sums.name not in ("uniform", "window", "matrix"):
             return f"it has no sums over {case.sums.name} weights"
         return loader.reason_missing()
+
+    def descends(self, case: Case) -> bool:
+        is_short = prod(case.units) <= _LONGEST_DESCENT
+        return is_short and case.sums.name == "uniform" and case.sigma is sigmas.TANH
 
     def solve(
         self,

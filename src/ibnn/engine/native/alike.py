@@ -34,10 +34,11 @@ def solve(
     weight: Tensor | None,
     atol: float,
     resolution: float,
-) -> tuple[Tensor, Verdicts] | None:
-    """As `Engine.solve`, for contiguous y of any shape; None unless all rows are solved."""
+) -> tuple[Tensor, Verdicts, Callable[[], Tensor]] | None:
+    """As `Engine.solve`, for contiguous y of any shape; above the threshold also of which rows no
+    other solution is near. None unless all are solved."""
     z, rows = torch.empty_like(y), case.rows
-    memory = bytearray(_GIVEN + 13 * rows)
+    memory = bytearray(_GIVEN + 14 * rows)
     _write_given(memory, 0, strength, atol, slope)
     given = _address(memory)
     residual = given + _GIVEN
@@ -52,10 +53,11 @@ def solve(
         *(resolution, SIGMAS[case.sigma.name]),
         z.data_ptr(),
         *(residual, residual + 8 * rows, residual + 12 * rows),
+        *((residual + 13 * rows,) if weight is None else ()),
     )
-    if memory.find(0, _GIVEN + 12 * rows) >= 0:  # a row that is not solved
+    if memory.find(0, _GIVEN + 12 * rows, _GIVEN + 13 * rows) >= 0:  # a row that is not solved
         return None
-    return z, partial(_verdicts, memory, rows)
+    return z, partial(_verdicts, memory, rows), partial(_part, memory, rows, torch.bool, 13)
 
 
 def adjoint(
@@ -93,10 +95,12 @@ def total(numbers: "memoryview[float]") -> float:
 
 
 def _verdicts(memory: bytearray, rows: int) -> tuple[Tensor, Tensor, Tensor]:
-    def part(dtype: torch.dtype, before: int) -> Tensor:
-        return torch.frombuffer(memory, dtype=dtype, count=rows, offset=_GIVEN + before * rows)
-
+    part = partial(_part, memory, rows)
     return part(torch.float64, 0), part(torch.int32, 8), part(torch.bool, 12)
+
+
+def _part(memory: bytearray, rows: int, dtype: torch.dtype, before: int) -> Tensor:
+    return torch.frombuffer(memory, dtype=dtype, count=rows, offset=_GIVEN + before * rows)
 
 
 def _address(memory: bytearray) -> int:

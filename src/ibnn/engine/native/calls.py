@@ -29,7 +29,7 @@ _SIGNATURES = {
     "explicit_gradient": "pp ll di pp i",
     "window_sum": "pp ll ppp ii p i",
     "matrix_sum": "pp ll p ii p i",
-    "find_roots": "pppp ll l p di pppp i",
+    "find_roots": "pppp ll l p di ppppp i",
     "find_weighted_roots": "pppp ll l ppp di pppp i",
     "solve_jacobian": "ppp ll l p i ppp i",
     "solve_weighted_jacobian": "ppp ll l ppp i ppp i",
@@ -150,12 +150,13 @@ def solve_rows(
     residual = torch.empty(rows, dtype=torch.float64)
     steps = torch.empty(rows, dtype=torch.int32)
     solved = torch.empty(rows, dtype=torch.bool)
+    unasked = (None,) if weights is None else ()  # whether solutions above the threshold are unique
     _call(
         "find_roots" if weights is None else "find_weighted_roots",
         y,
         (y, *values),
         (1, *coupled, resolution, SIGMAS[sigma]),
-        (z, residual, steps, solved),
+        (z, residual, steps, solved, *unasked),
     )
     return z, residual, steps, solved
 

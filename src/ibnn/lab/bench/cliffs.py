@@ -2,7 +2,8 @@
 
 Each case is a layer (or a network) against the same one without the implicit bias, forward +
 backward, lam = -0.1, twice: processor time of one thread, and wall time on all threads. Each of
-the two is measured in a process of its own, since the number of threads is a process's.
+the two is measured in a process of its own, since the number of threads is a process's. Above the
+threshold a solve is compared with the one just below it.
 """
 
 import json
@@ -11,6 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -26,6 +28,9 @@ from ibnn.lab.bench.timing import Times, interleave
 from ibnn.lab.bench.verdict import judge
 
 LAM = -0.1
+# both sides of the threshold 0.1 of the default slope: the bound of a learnt lam, and about the
+# largest that a free one was learnt to be
+BELOW, ABOVE = 0.095, 0.28
 Calls = dict[str, Callable[[], object]]
 
 
@@ -83,6 +88,31 @@ def _pictures(size: tuple[int, ...], generator: torch.Generator) -> Tensor:
     distance = (line[:, None] ** 2 + line**2).sqrt()
     radius = 0.5 + 0.5 * torch.rand((*size[:2], 1, 1), generator=generator)
     return (radius - distance).clamp(min=0) * torch.rand(size, generator=generator)
+
+
+@dataclass(frozen=True)
+class Above(Cliff):
+    """The implicit bias alone, above the threshold against below it."""
+
+    def calls(self, std: float) -> Calls:
+        generator = torch.Generator().manual_seed(0)
+        y = std * torch.randn(self.input, generator=generator).to(self.dtype)
+        g = torch.randn(y.shape, generator=generator).to(self.dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ibnn.ThresholdWarning)
+            made = {
+                name: ibnn.ImplicitBias(lam, bounded=False, on_failure="ignore", **self.options)
+                for name, lam in (("standard", BELOW), ("implicit", ABOVE))
+            }
+        y.requires_grad_()
+        return {name: _both(module.to(self.dtype), y, g) for name, module in made.items()}
+
+
+def _above(*shape: int, units: tuple[int, ...] = (-1,)) -> Above:
+    name = f"above the threshold against below it, {'x'.join(map(str, shape))}"
+    options = {"coupling": ibnn.Uniform(units)}
+    stds = (0.1, 1.0)
+    return Above(name, "ImplicitBias", (), shape, (10,), 5, stds, options=options)
 
 
 def _linear(units: int, inputs: int = 784, rows: int = 128, **more: Any) -> Cliff:
@@ -152,6 +182,8 @@ def cliffs() -> Iterator[Cliff]:
     for channels in (3, 8, 16):
         name = f"Conv2d k5, 128x{channels}x32x32"
         yield _conv(name, channels, 32, 128, 5, required=(2.5,), aim=1.5, stds=(0.1, 1.0))
+    yield _above(4096, 32)
+    yield _above(128, 3, 28, 28, units=(-2, -1))
 
 
 def measure(settings: BenchSettings) -> list[dict[str, Any]]:

@@ -47,9 +47,9 @@ inline Layout layout_of(long rows, long n, const long* steps) {
   extern "C" int ibnn_find_roots_##suffix(const T* y, const double* strength, const double* atol,                     \
                                           const double* slope, long rows, long n, long step, const long* layout,      \
                                           double resolution, int sigma, T* z, double* residual, int* steps,           \
-                                          bool* solved, int threads) {                                                \
+                                          bool* solved, bool* unique, int threads) {                                  \
     const ibnn::RootTask<T> task{ibnn::layout_of(rows, n, layout), y, {strength, step}, {atol, step}, {slope, step},  \
-                                 resolution, z, residual, steps, solved};                                             \
+                                 resolution, z, residual, steps, solved, unique};                                     \
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::find_roots<kind.value, T>(task, threads); });        \
   }                                                                                                                   \
   extern "C" int ibnn_solve_jacobian_##suffix(const T* z, const T* g, const double* strength, long rows, long n,      \

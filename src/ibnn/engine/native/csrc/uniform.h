@@ -1,5 +1,6 @@
 // Uniform weights: which way a batch of rows is solved, by their length.
 #pragma once
+#include "packs/descent_engine.h"
 #include "packs/node_pack_engine.h"
 #include "packs/pack_engine.h"
 #include "rows/row_solver.h"
@@ -104,24 +105,65 @@ int solve_packs(const Layout& layout, int threads, RunNodes run_nodes, Run run, 
   return for_each(layout.rows, threads, cost_of_row(n), alone);
 }
 
+inline bool is_above(double strength) { return strength >= 1 && strength < 1e30; }
+
+// Rows above the threshold, which descend in packs of their own; only of tanh, and not too long.
+template <Sigma kind, class T> std::vector<long> rows_above(const Layout& layout, const PerRow& strength) {
+  std::vector<long> found;
+  if (kind != Sigma::tanh || layout.units < 2 || layout.units > DescentEngine<T>::longest) return found;
+  if (strength.first && strength.step == 0 && !is_above(strength[0])) return found;
+  for (long row = 0; row < layout.rows; ++row)
+    if (is_above(strength[row])) found.push_back(row);
+  return found;
+}
+
+// run(engine, pack) for all of them.
+template <class T, class Run>
+int descend_packs(const Layout& layout, const std::vector<long>& rows, int threads, Run run) {
+  const long count = static_cast<long>(rows.size()), n = layout.units;
+  return for_each(packs_of<T>(count), threads, 500.0 * static_cast<double>(n * kLanes<T>), [&](long pack) {
+    static thread_local DescentEngine<T> engine;
+    const long first = pack * kLanes<T>;
+    run(engine, RowPack<T>(layout, &rows[static_cast<size_t>(first)], std::min<long>(kLanes<T>, count - first)));
+  });
+}
+
 template <Sigma kind, class T> int find_roots(const RootTask<T>& task, int threads) {
-  return solve_packs<kind, T>(
-      task.layout, threads,
-      [&](auto& nodes, long first, long end, auto otherwise) { nodes.find_roots(task, first, end, otherwise); },
-      [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
-        engine.find_roots(task, pack, after_nodes, otherwise);
-      },
-      [&](long row) { find_roots_alone<kind>(task, row); });
+  const std::vector<long> above = rows_above<kind, T>(task.layout, task.strength);
+  int failed = 0;
+  if (static_cast<long>(above.size()) < task.layout.rows)
+    failed = solve_packs<kind, T>(
+        task.layout, threads,
+        [&](auto& nodes, long first, long end, auto otherwise) { nodes.find_roots(task, first, end, otherwise); },
+        [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
+          engine.find_roots(task, pack, after_nodes, otherwise);
+        },
+        [&](long row) {
+          if (above.empty() || !is_above(task.strength[row])) find_roots_alone<kind>(task, row);
+        });
+  if (!above.empty())
+    failed |= descend_packs<T>(task.layout, above, threads,
+                               [&](auto& engine, const RowPack<T>& pack) { engine.find_roots(task, pack); });
+  return failed;
 }
 
 template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, int threads) {
-  return solve_packs<kind, T>(
-      task.layout, threads,
-      [&](auto& nodes, long first, long end, auto otherwise) { nodes.solve_jacobian(task, first, end, otherwise); },
-      [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
-        engine.solve_jacobian(task, pack, after_nodes, otherwise);
-      },
-      [&](long row) { solve_jacobian_alone<kind>(task, row); });
+  const std::vector<long> above = rows_above<kind, T>(task.layout, task.strength);
+  int failed = 0;
+  if (static_cast<long>(above.size()) < task.layout.rows)
+    failed = solve_packs<kind, T>(
+        task.layout, threads,
+        [&](auto& nodes, long first, long end, auto otherwise) { nodes.solve_jacobian(task, first, end, otherwise); },
+        [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
+          engine.solve_jacobian(task, pack, after_nodes, otherwise);
+        },
+        [&](long row) {
+          if (above.empty() || !is_above(task.strength[row])) solve_jacobian_alone<kind>(task, row);
+        });
+  if (!above.empty())
+    failed |= descend_packs<T>(task.layout, above, threads,
+                               [&](auto& engine, const RowPack<T>& pack) { engine.solve_jacobian(task, pack); });
+  return failed;
 }
 
 }  // namespace ibnn

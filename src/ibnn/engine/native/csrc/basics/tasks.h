@@ -15,6 +15,7 @@ template <class T> struct RootTask {
   double* residual;
   int* steps;
   bool* solved;
+  bool* unique = nullptr;  // written above the threshold only: whether J is proven positive definite at z
 };
 
 // Solve J(z) v = g; `error` is an estimate of v's relative error, `dots` (may be null) is v . G(z).

@@ -80,7 +80,7 @@ template <class Table, class T> class PackNewton {
     return wrong;
   }
 
- private:
+ protected:
   static constexpr int kMostSteps = 60;
   static constexpr T kDigits = sizeof(T) == 4 ? T(1e-6) : T(1e-13);  // of v, about
   static constexpr T kUlp = std::numeric_limits<T>::epsilon();
@@ -186,9 +186,11 @@ template <class Table, class T> class PackNewton {
   }
   static constexpr int kMostHalvings = 30;
 
-  // J step = b to the share rtol of |b|, sizes taken with the inverse of J's diagonal; step = 0 in lanes not going.
-  void conjugate_gradients(const V* b, V rtol, M going) {
+  // J step = b to the share rtol of |b|, sizes taken with the inverse of J's diagonal; step = 0 in lanes not going. Returns
+  // the lanes in which a direction was met along which J is not positive: above the threshold that may be.
+  M conjugate_gradients(const V* b, V rtol, M going) {
     V rho = {};
+    M flat = {};
     for (long i = 0; i < n_; ++i) {
       step_[i] = V{}, cg_r_[i] = b[i], cg_p_[i] = b[i] * scale_[i];
       rho += b[i] * cg_p_[i];
@@ -197,6 +199,7 @@ template <class Table, class T> class PackNewton {
     going &= rho > 0;
     for (long k = 0; k < 3 * n_ + 20 && any_lane(going); ++k) {
       const V curvature = table.product(cg_p_.data(), share_, cg_q_.data());
+      flat |= going & ~(curvature > 0);
       going &= curvature > 0;
       const V alpha = going ? rho / curvature : V{};
       V next = {};
@@ -210,6 +213,7 @@ template <class Table, class T> class PackNewton {
       rho = next;
       for (long i = 0; i < n_; ++i) cg_p_[i] = cg_r_[i] * scale_[i] + beta * cg_p_[i];
     }
+    return flat;
   }
 };
 
