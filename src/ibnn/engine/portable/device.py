@@ -4,9 +4,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# elements of one temporary: on a CPU smaller ones cost calls and larger ones memory (half a
-# megabyte in float32); a device wants few launches
-BLOCK, DEVICE_BLOCK = 1 << 17, 1 << 22
+# units and nodes of a block of rows: on a CPU smaller ones cost calls and larger ones memory (96
+# rows of 784 units take 3 to 5 MB at a time); a device wants few launches
+BLOCK, DEVICE_BLOCK = 114_000, 1 << 22
 
 
 def on_host(rows: Tensor) -> bool:
@@ -39,5 +39,9 @@ def node_dtype(rows: Tensor) -> torch.dtype:
     return rows.dtype if exact or not has_doubles(rows) else torch.float64
 
 
-def block(rows: Tensor) -> int:
-    return BLOCK if on_host(rows) else DEVICE_BLOCK
+def rows_per_block(rows: Tensor, nodes: int) -> int:
+    """How many rows of a grid of so many nodes are solved at a time."""
+    units = rows.shape[1]
+    if not on_host(rows):
+        return max(1, DEVICE_BLOCK // units)
+    return max(1, BLOCK // (units + nodes))

@@ -1,5 +1,6 @@
 """B(z) and its Jacobian from a grid: the units are touched, the nodes are solved."""
 
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -15,28 +16,49 @@ MAX_PRODUCTS = 200
 # on a device a look costs more than products do: so many are made, for a direction and for a
 # solution; what is left of the residual is told, and corrected by another round
 DIRECTION, SOLUTION = 3, 6
+# of a step from a guess: less than what the curvature of B leaves of it
+STEP_ERROR = 1e-4
 
 
 class GridField:
     """Everything at one z.
 
     With `rough` the slope is read off the spline of B: cheaper, and good enough for directions.
+    Units count 1/D each, or as `weights` says.
     """
 
-    def __init__(self, z: Tensor, middle: Tensor, layout: Layout, rough: bool = False) -> None:
+    def __init__(
+        self,
+        z: Tensor,
+        middle: Tensor,
+        layout: Layout,
+        rough: bool = False,
+        weights: Tensor | None = None,
+    ) -> None:
+        self._weights = weights
         self.spacing, self.rough = layout.spacing, rough
         self.near_threshold, self.looks = layout.near_threshold, on_host(z)
         self.products = DIRECTION if rough else SOLUTION
         self.taps = Taps(layout, z)
-        self.places = locate(z, layout.origin(middle), layout.spacing, layout.nodes, layout.order)
-        self.density = self._spread(None)
+        origin = layout.origin(middle)
+        self.places = locate(z, origin, layout.spacing, layout.nodes, layout.order)
+        self._origin = origin
+        self.density = self.spread(None)
         self._kept: Tensor | None = None
 
-    def _spread(self, a: Tensor | None) -> Tensor:
+    @property
+    def nodes(self) -> Tensor:
+        """Their places, (rows, nodes)."""
+        number = torch.arange(self.taps.nodes, device=self._origin.device, dtype=self._origin.dtype)
+        return self._origin + self.spacing * number
+
+    def spread(self, a: Tensor | None) -> Tensor:
+        if self._weights is not None:
+            return self.places.spread(self._weights if a is None else a * self._weights)
         return self.places.spread(a).div_(self.places.shape[1])
 
     def pair_sum(self, a: Tensor | None, derivative: int) -> Tensor:
-        density = self.density if a is None else self._spread(a)
+        density = self.density if a is None else self.spread(a)
         return self.places.gather(self.taps.apply(density, derivative, 2))
 
     @cached_property
@@ -70,7 +92,7 @@ class GridField:
 
     def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """P_1(z, v), and v . B(z) of each row, on the nodes."""
-        weights = self._spread(v)
+        weights = self.spread(v)
         pulled = self.places.gather(self.taps.apply(weights, 1, 2))
         dot = (weights * self.taps.apply(self.density, 0, 2)).sum(1)
         return pulled, dot.mul_(self.places.shape[1]).to(v.dtype)
@@ -84,30 +106,66 @@ class GridField:
         samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
         1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
         """
+        return self._solve(g, strength, tolerance)[:2]
+
+    def solve_and_pull(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """v as `solve` has it, and the coefficients of P_1(z, v)."""
+        v, _, pulled = self._solve(g, strength, tolerance)
+        return v, pulled
+
+    def _solve(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
+    ) -> tuple[Tensor, Tensor, Tensor]:
         kept = self.kept(strength)
         scale = g.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
         if self.near_threshold:
             # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
-            right = self.taps.apply(self._spread(g / kept), IDENTITY, 1)
-            mixing = self.taps.apply(self._spread(1 / kept), IDENTITY, 1)
+            right = self.taps.apply(self.spread(g / kept), IDENTITY, 1)
+            mixing = self.taps.apply(self.spread(1 / kept), IDENTITY, 1)
         else:
-            node_kept = 1 - strength * self.taps.apply(self.density, 1, 1)
-            node_kept = torch.maximum(node_kept, self._least)
-            right = self.taps.apply(self._spread(g), IDENTITY, 1).div_(node_kept)
-            mixing = self.taps.apply(self.density, IDENTITY, 1).div_(node_kept)
-        w, left = self._conjugate_gradients(
+            node_kept = self._kept_on_nodes(strength)
+            right = self.taps.apply(self.spread(g), IDENTITY, 1).div_(node_kept)
+            mixing = self.quadrature.div_(node_kept)
+        w, _, left = self._conjugate_gradients(
             right.div_(scale), mixing.mul_(strength), strength, tolerance
         )
-        u = self.places.gather(self.taps.apply(w.mul_(scale), 1, 1))
-        return torch.addcmul(g, u, strength, value=-1).div_(kept), left
+        pulled = self.taps.apply(w.mul_(scale), 1, 1)
+        v = torch.addcmul(g, self.places.gather(pulled), strength, value=-1).div_(kept)
+        return v, left, pulled
+
+    def _kept_on_nodes(self, strength: Tensor) -> Tensor:
+        slope = self.taps.apply(self.density, 1, 1)
+        return torch.maximum(slope.mul_(-strength).add_(1), least_kept(strength))
+
+    def step_between(self, guess: Callable[[Tensor], Tensor], strength: Tensor) -> Tensor:
+        """Newton's step of the units from the z where z + c guess(z) = y, worked out on the nodes:
+        what the guess leaves is c (B - guess), a smooth function of z."""
+        left = (self.taps.apply(self.density, 0, 1) - guess(self.nodes)).mul_(strength)
+        kept = self._kept_on_nodes(strength)
+        mixing = self.quadrature.div_(kept)
+        _, pulled, _ = self._conjugate_gradients(
+            left * mixing, mixing.mul_(strength), strength, STEP_ERROR
+        )
+        return self.interpolate(left.addcmul_(pulled, strength, value=-1).div_(kept))
+
+    @property
+    def quadrature(self) -> Tensor:
+        """Weights of the nodes that stand for the units: sums of smooth functions are the same."""
+        return self.taps.apply(self.density, IDENTITY, 1)
+
+    def interpolate(self, values: Tensor) -> Tensor:
+        """A smooth function at the units, given on the nodes."""
+        return self.places.gather(self.taps.apply(values, IDENTITY, 1))
 
     def _conjugate_gradients(
         self, x: Tensor, mixing: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
-        """w with (1 + mixing S) w = x: symmetric in the inner product of S, whatever the signs
-        of the mixing, and positive below the threshold."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """w with (1 + mixing S) w = x, S w, and the residual: symmetric in the inner product of S,
+        whatever the signs of the mixing, and positive below the threshold."""
         tiny, eps = torch.finfo(x.dtype).tiny, torch.finfo(x.dtype).eps
-        w = torch.zeros_like(x)
+        w, sw = torch.zeros_like(x), torch.zeros_like(x)
         r = x
         sr = self.taps.apply(r, 1, 0)
         p, sp = r, sr
@@ -122,6 +180,7 @@ class GridField:
             # rows that are solved, or where J turns out not to be positive, stand still
             step = torch.where(curvature > floor, energy / curvature, 0)
             w.addcmul_(step, p)
+            sw.addcmul_(step, sp)
             r = torch.addcmul(r, step, mp, value=-1)
             sr = self.taps.apply(r, 1, 0)
             if goal is None and product == self.products:
@@ -129,7 +188,7 @@ class GridField:
             energy, old = (r * sr).sum(1, keepdim=True), energy
             turn = energy / old.clamp_(min=tiny)
             p, sp = torch.addcmul(r, turn, p), torch.addcmul(sr, turn, sp)
-        return w, (strength * sr).abs().amax(1)
+        return w, sw, (strength * sr).abs().amax(1)
 
     @staticmethod
     def _going(residual: Tensor, goal: Tensor, energy: Tensor) -> bool:

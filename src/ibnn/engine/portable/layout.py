@@ -29,6 +29,7 @@ class Layout:
     cells: int
     order: int
     near_threshold: bool = False
+    wide: bool = False
 
     @property
     def nodes(self) -> int:
@@ -91,7 +92,8 @@ def solving(level: int, sigma: str) -> Layout:
     else:
         spacing, order = 1 / 4, 6
     layout = _layout(sigma, _span(level), spacing, order)
-    return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and not _narrow(level)))
+    wide = not _narrow(level)
+    return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and wide), wide=wide)
 
 
 def error(level: np.ndarray) -> np.ndarray:

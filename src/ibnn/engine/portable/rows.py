@@ -11,7 +11,7 @@ from torch import Tensor
 from ibnn.engine.portable import layout as layouts
 from ibnn.engine.portable import narrow, ways
 from ibnn.engine.portable.adjoint import solve_adjoint
-from ibnn.engine.portable.device import has_doubles, look, send
+from ibnn.engine.portable.device import has_doubles, look, on_host, send
 from ibnn.engine.portable.direct import DirectField, direct_sum
 from ibnn.engine.portable.equation import Field
 from ibnn.engine.portable.fine_field import FineField
@@ -19,6 +19,7 @@ from ibnn.engine.portable.grid_field import GridField
 from ibnn.engine.portable.isotonic import isotonic_limit
 from ibnn.engine.portable.outliers import WindowField
 from ibnn.engine.portable.quick import quick_newton
+from ibnn.engine.portable.quick_adjoint import quick_adjoint
 from ibnn.engine.portable.sorted_sums import SortedField, sorted_sum
 from ibnn.engine.portable.unit_cg import UnitField
 from ibnn.engine.portable.unit_newton import descend, newton
@@ -56,7 +57,7 @@ def find_roots(
     origin = _next_to_zero(low, high)
     p, goal = slope.to(y.dtype)[:, None], send(wanted, y, y.dtype)[:, None]
     again = way == ways.PRECISE
-    for rows, kind in ways.groups(way, y):
+    for rows, kind in ways.groups(way, y, sigma):
         if kind == ways.STILL:
             z[rows], residual[rows], solved[rows] = y[rows], 0, True
         elif kind == ways.NARROW:
@@ -106,7 +107,7 @@ def solve_jacobian(
         # squares of numbers far from 1 would under- or overflow
         size = g.abs().amax(1, keepdim=True)
         size = size.clamp_(torch.finfo(g.dtype).tiny, torch.finfo(g.dtype).max)
-        for rows, kind in ways.groups(way, z):
+        for rows, kind in ways.groups(way, z, sigma):
             if kind == ways.PRECISE:
                 continue
             right = g[rows] / size[rows]
@@ -117,10 +118,8 @@ def solve_jacobian(
                 )
                 (left,) = look(left)
             else:
-                field = _field(z[rows] - origin[rows], middle[rows], sigma, kind)
-                found, left, product = solve_adjoint(
-                    field, right, strength[rows, None], WANTED[z.dtype], ROUNDS[z.dtype]
-                )
+                x, c = z[rows] - origin[rows], strength[rows, None]
+                found, left, product = _solution(x, middle[rows], right, c, sigma, kind)
             error[_on_host(rows)] = left
             v[rows] = found.to(z.dtype) * size[rows]
             dot[rows] = product.to(z.dtype) * size[rows].squeeze(1)
@@ -141,7 +140,7 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
         return result
     low, high = z.amin(1), z.amax(1)
     origin = _next_to_zero(low, high)
-    for rows, kind in ways.groups(ways.summing(look(low, high), z, sigma), z):
+    for rows, kind in ways.groups(ways.summing(look(low, high), z, sigma), z, sigma):
         part, some = z[rows] - origin[rows], None if a is None else a[rows]
         if kind == ways.TERM_BY_TERM:
             result[rows] = direct_sum(part, some, order, lookup(sigma))
@@ -187,6 +186,24 @@ def _field(z: Tensor, middle: Tensor, sigma: str, way: int) -> UnitField | GridF
     if z.dtype == torch.float32:
         return GridField(z, middle, layouts.solving(way, sigma))
     return FineField(z, middle, way, sigma)
+
+
+def _solution(
+    z: Tensor, middle: Tensor, g: Tensor, strength: Tensor, sigma: str, way: int
+) -> tuple[Tensor, np.ndarray, Tensor]:
+    """v with J v = g, a bound of its relative error (on the host) and v . B(z), of each row."""
+    field, wanted, most_rounds = _field(z, middle, sigma, way), WANTED[z.dtype], ROUNDS[z.dtype]
+    if not (on_host(z) and isinstance(field, GridField)):
+        return solve_adjoint(field, g, strength, wanted, most_rounds)
+    v, bound, dot = quick_adjoint(field, g, strength)
+    error = bound.double().numpy()
+    rest = torch.from_numpy(~(error <= wanted)).nonzero().squeeze(1)
+    if len(rest):
+        field = _field(z[rest], middle[rest], sigma, way)
+        v[rest], error[rest.numpy()], dot[rest] = solve_adjoint(
+            field, g[rest], strength[rest], wanted, most_rounds
+        )
+    return v, error, dot
 
 
 def _on_host(rows: Tensor | slice) -> np.ndarray | slice:

@@ -4,6 +4,7 @@ A narrow row is a cubic, a short one is summed term by term, hardtanh is sorted,
 (the way is then its level), and the few that are too long for one are split by a window.
 """
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -11,10 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ibnn.engine.portable import direct, narrow
 from ibnn.engine.portable import layout as layouts
-from ibnn.engine.portable import narrow
-from ibnn.engine.portable.device import block, has_doubles, send
-from ibnn.engine.portable.direct import KEPT_UNITS, rows_per_block
+from ibnn.engine.portable.device import has_doubles, rows_per_block, send
 
 TERM_BY_TERM, SORTED, WINDOW, NOT_FINITE, STILL, NARROW, PRECISE = -1, -2, -3, -4, -5, -6, -7
 
@@ -94,21 +94,28 @@ def _levels(span: np.ndarray, strength: np.ndarray, rows: Tensor, sigma: str) ->
     if sigma == "hardtanh":
         return np.full(len(span), SORTED)
     level = layouts.levels(np.nan_to_num(span), strength)
-    beyond = TERM_BY_TERM if units <= KEPT_UNITS else WINDOW
+    beyond = TERM_BY_TERM if units <= direct.KEPT_UNITS else WINDOW
     return np.where(level <= layouts.longest_level(units, sigma, rows.dtype), level, beyond)
 
 
-def groups(way: np.ndarray, rows: Tensor) -> Iterator[tuple[Tensor | slice, int]]:
+def groups(way: np.ndarray, rows: Tensor, sigma: str) -> Iterator[tuple[Tensor | slice, int]]:
     """Blocks of rows that go the same way; those that are not finite are left out."""
     total, units = rows.shape
     found = [int(kind) for kind in np.unique(way)]
     alike = layouts.together([kind for kind in found if kind >= 0])
     alike |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
     for kind, members in alike.items():
-        size = max(1, block(rows) // units)
-        size = {TERM_BY_TERM: rows_per_block(units), WINDOW: 1}.get(kind, size)
+        nodes = layouts.solving(kind, sigma).nodes if kind >= 0 else 0
+        most = rows_per_block(rows, nodes)
+        most = {TERM_BY_TERM: direct.rows_per_block(units), WINDOW: 1}.get(kind, most)
         if len(found) == len(members):
+            size = _evenly(total, most)
             yield from ((slice(i, i + size), kind) for i in range(0, total, size))
             continue
         chosen = send(np.isin(way, members).nonzero()[0], rows)
-        yield from ((part, kind) for part in chosen.split(size))
+        yield from ((part, kind) for part in chosen.split(_evenly(len(chosen), most)))
+
+
+def _evenly(total: int, most: int) -> int:
+    """Of blocks of at most so many rows, all about the same."""
+    return math.ceil(total / math.ceil(total / most))
