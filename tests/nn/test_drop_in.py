@@ -282,3 +282,22 @@ class TestWarningsThatHelp:
             model(torch.randn(3, 4))
         with pytest.warns(ibnn.ConvergenceWarning):
             copy.deepcopy(model)(torch.randn(3, 4))
+
+
+@pytest.mark.parametrize(
+    "coupling", [ibnn.Uniform((-2, -1)), ibnn.Uniform(-3), ibnn.Window((3, 3))], ids=str
+)
+def test_memory_of_a_solve_is_neither_the_callers_nor_what_gradients_are_made_of(coupling):
+    generator = torch.Generator().manual_seed(0)
+    images, g, h = (torch.randn((3, 5, 12, 12), generator=generator) for _ in range(3))
+    found = []
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        y = images.clone(memory_format=memory_format).requires_grad_()
+        z = ibnn.ImplicitBias(lam=-0.1, coupling=coupling)(y)
+        z.relu_()
+        (first,) = torch.autograd.grad((z * g).sum(), y, create_graph=True)
+        (second,) = torch.autograd.grad((first * h).sum(), y)
+        assert torch.equal(y, images)
+        found.append((z.detach(), first.detach(), second))
+    for plain, last in zip(*found, strict=True):
+        torch.testing.assert_close(last, plain, rtol=0, atol=1e-6 * float(plain.abs().max()))

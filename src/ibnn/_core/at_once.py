@@ -78,7 +78,9 @@ def value_at_once(
         return None
     learnt = lam.requires_grad or slope.requires_grad or y.requires_grad
     if torch.is_grad_enabled() and (learnt or (weight is not None and weight.requires_grad)):
-        return _node(y, lam, slope, weight, found, plan, options)[0]
+        # a copy that was made for the solve alone has room for slope * z: fresh memory costs more
+        room = flat if flat.data_ptr() != y.data_ptr() else None
+        return _node(y, lam, slope, weight, (found[0], room), plan, options)[0]
     return found[0] if rows.are_plain else rows.owned(found[0])
 
 
@@ -87,9 +89,9 @@ class _Node(Function):
     slope * z, so that z may be changed in place."""
 
     @staticmethod
-    def forward(ctx, y, lam, slope, weight, found, plan, options):  # type: ignore[override]
-        z, rows = found[0], plan.rows
-        scaled = z * slope
+    def forward(ctx, y, lam, slope, weight, solved, plan, options):  # type: ignore[override]
+        (z, room), rows = solved, plan.rows
+        scaled = torch.mul(z, slope, out=room)
         ctx.save_for_backward(lam, slope, weight, scaled)
         ctx.rows, ctx.units, ctx.options, ctx.plan = rows, rows.units, options, plan
         ctx.set_materialize_grads(False)

@@ -34,7 +34,9 @@ template <Sigma kind> class NodeAdjoint {
     return false;
   }
 
-  static constexpr double kAllowed = 4e-5;  // 1e-4 is promised, and a few units are a sample
+  // 1e-4 is promised, and a few units are a sample: accepted at 4e-5, rows of 200 units with a spread of 0.006 were off by up to
+  // 1.1e-4 at c = 0.95.
+  static constexpr double kAllowed = 2e-5;
   // Nearer to the threshold they are none: they showed 5e-6 of an error of 1e-4 at 0.985. Layers stay below 0.95.
   static constexpr float kNearest = 0.96f;
 
