@@ -10,7 +10,7 @@
 namespace ibnn {
 
 // Nanoseconds of work for each thread that make it worth to call them: once, or to every pass over one long row.
-constexpr double kWorthSharing = 1e5, kWorthLeading = 2.5e5;
+constexpr double kWorthSharing = 1e5, kWorthLeading = 2e5;
 
 // Parallel regions so far, of all threads: what tests count.
 inline std::atomic<long> regions_begun{0};

@@ -141,7 +141,7 @@ template <int M> class CellSums {
 
   void cut_cells() {
     pieces_.clear(), parts_.clear();
-    long taken = n_;  // units of the last part
+    long taken = kChunk;  // units of the last part
     for (long c = 0; c < static_cast<long>(cells_[0].size()); ++c)
       for (long first = cells_[0][c].first; first < cells_[0][c].last; first += kChunk) {
         const long last = std::min(first + kChunk, cells_[0][c].last);
