@@ -62,6 +62,9 @@ inline Layout layout_of(long rows, long n, const long* steps) {
 IBNN_ENTRY_POINTS(float, f32)
 IBNN_ENTRY_POINTS(double, f64)
 
+// Parallel regions that solves of any kind have begun so far.
+extern "C" long ibnn_regions_begun() { return ibnn::regions_begun; }
+
 // 1 in the build with checked arrays (which then stops at the wrong index), 0 otherwise.
 extern "C" int ibnn_index_outside() {
 #ifdef IBNN_CHECKED

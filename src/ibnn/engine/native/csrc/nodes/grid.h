@@ -6,6 +6,8 @@
 #pragma once
 #include <algorithm>
 
+#include "basics/chunks.h"
+#include "nodes/unit_scatter.h"
 #include "sums/filter.h"
 
 namespace ibnn {
@@ -38,99 +40,52 @@ class Grid {
   // q (and, if g is given, the same for units weighted by g), each divided by n.
   void spread(const float* x, const float* g, long n, float* q, float* qg) {
     const long total = nodes();
-    const bool once = n <= kFlush;
     for (auto* a : {&part_, &part_g_}) a->resize(total);
-    if (!once)
-      for (auto* a : {&sum_, &sum_g_}) a->resize(total), a->fill(0);
-    for (long first = 0; first < n; first += kFlush) {
-      const long m = std::min(kFlush, n - first);
-      if (g) {
-        scatter_pairs(x + first, g + first, m);
-        collect(2, 0, part_), collect(2, 4, part_g_);
-      } else {
-        scatter(x + first, m);
-        collect(1, 0, part_);
-      }
-      if (once) break;
-      for (long s = 0; s < total; ++s) sum_[s] += part_[s];
-      for (long s = 0; g && s < total; ++s) sum_g_[s] += part_g_[s];
-    }
     const double share = 1.0 / static_cast<double>(n);
-    for (long s = 0; !once && s < total; ++s) part_[s] = static_cast<float>(share * sum_[s]);
-    for (long s = 0; !once && g && s < total; ++s) part_g_[s] = static_cast<float>(share * sum_g_[s]);
-    const float scale = once ? static_cast<float>(share) : 1.0f;
+    float scale = 1;
+    if (n <= kChunk) {
+      scatter_.scatter(*this, x, g, n, part_.data(), part_g_.data());
+      scale = static_cast<float>(share);
+    } else {
+      // No more chunks than can have sums of their own in the memory of the units.
+      const Chunks chunks(n, std::max(1L, std::min(kMostChunks, n / (4 * total))));
+      for (auto* a : {&sum_, &sum_g_}) a->resize(chunks.count * total);
+      ibnn::share(chunks.count, [&](long k) {
+        add_up(x, g, chunks.first(k), chunks.end(k), sum_.slot(k * total, total), sum_g_.slot(k * total, total));
+      });
+      join(sum_, chunks.count, share, part_);
+      if (g) join(sum_g_, chunks.count, share, part_g_);
+    }
     invert(part_, scale, q);
     if (g) invert(part_g_, scale, qg);
   }
 
  private:
-  static constexpr long kBlock = 256;
-  static constexpr long kFlush = 8192;  // units summed in float before they are added up in double
-  Array<float> slots_;                  // per cell the four spline weights, twice (even and odd units)
+  UnitScatter scatter_;
   Array<float> part_, part_g_, filtered_;
   Array<double> sum_, sum_g_;
   Padded work_;
 
-  static Lanes4 spline(float f) {
-    const Lanes4 a = {-1 / 6.f, 0.5f, -0.5f, 1 / 6.f}, b = {0.5f, -1, 0.5f, 0}, c = {-0.5f, 0, 0.5f, 0},
-                 d = {1 / 6.f, 2 / 3.f, 1 / 6.f, 0};
-    return ((a * f + b) * f + c) * f + d;
-  }
-
-  // Whole-register slots per cell, so that no store overlaps another cell's (that would stall the loads behind it).
-  void scatter(const float* x, long n) {
-    slots_.resize(cells * 8);
-    slots_.fill(0);
-    int cell[kBlock];
-    float place[kBlock];
-    for (long first = 0; first < n; first += kBlock) {
-      const long m = std::min(kBlock, n - first);
-      locate(x + first, m, cell, place);
-      for (long i = 0; i < m; ++i) {
-        float* slot = slots_.slot(cell[i] * 8L + 4 * (i & 1), 4);
-        Lanes4 v;
-        std::memcpy(&v, slot, 16);
-        v += spline(place[i]);
-        std::memcpy(slot, &v, 16);
-      }
+  // What the units of a chunk add to the nodes: summed in float over a few of them, in double over all.
+  void add_up(const float* x, const float* g, long first, long end, double* sum, double* sum_g) const {
+    static thread_local UnitScatter scatter;
+    static thread_local Array<float> part, part_g;
+    const long total = nodes();
+    for (auto* a : {&part, &part_g}) a->resize(total);
+    std::fill(sum, sum + total, 0.0), std::fill(sum_g, sum_g + total, 0.0);
+    for (; first < end; first += kChunk) {
+      scatter.scatter(*this, x + first, g ? g + first : nullptr, std::min(kChunk, end - first), part.data(), part_g.data());
+      for (long s = 0; s < total; ++s) sum[s] += part[s];
+      for (long s = 0; g && s < total; ++s) sum_g[s] += part_g[s];
     }
   }
 
-  void scatter_pairs(const float* x, const float* g, long n) {
-    slots_.resize(cells * 16);
-    slots_.fill(0);
-    int cell[kBlock];
-    float place[kBlock];
-    for (long first = 0; first < n; first += kBlock) {
-      const long m = std::min(kBlock, n - first);
-      locate(x + first, m, cell, place);
-      for (long i = 0; i < m; ++i) {
-        // The halves are moved one by one: joined on the stack, each would wait for the stores of both.
-        float* slot = slots_.slot(cell[i] * 16L + 8 * (i & 1), 8);
-        Lanes4 once, weighted;
-        std::memcpy(&once, slot, 16), std::memcpy(&weighted, slot + 4, 16);
-        const Lanes4 w = spline(place[i]);
-        once += w;
-        weighted += w * g[first + i];
-        std::memcpy(slot, &once, 16), std::memcpy(slot + 4, &weighted, 16);
-      }
-    }
-  }
-
-  // From slots to nodes: what a cell adds to its four nodes moves on by one lane from cell to cell.
-  void collect(long channels, long offset, Array<float>& sum) {
-    const long stride = 4 * channels;
-    const float* slot = slots_.slot(0, cells * 2 * stride) + offset;
-    float* out = sum.slot(0, nodes());
-    Lanes4 open = {};
-    for (long c = 0; c < cells; ++c, slot += 2 * stride) {
-      Lanes4 even, odd;
-      std::memcpy(&even, slot, 16), std::memcpy(&odd, slot + stride, 16);
-      open += even + odd;
-      out[c] = open[0];
-      open = Lanes4{open[1], open[2], open[3], 0};
-    }
-    for (long j = 0; j < 3; ++j) out[cells + j] = open[j];
+  static void join(Array<double>& sums, long chunks, double share, Array<float>& part) {
+    const long total = part.size();
+    double* sum = sums.data();
+    for (long k = 1; k < chunks; ++k)
+      for (long s = 0; s < total; ++s) sum[s] += sum[k * total + s];
+    for (long s = 0; s < total; ++s) part[s] = static_cast<float>(share * sum[s]);
   }
 
   // The inverse of (1, 4, 1) / 6 is sqrt(3) (sqrt(3) - 2)^|k|: below 2e-8 beyond kReach.

@@ -21,8 +21,9 @@ template <Sigma kind> class NodeAdjoint {
   bool solve(const float* z, const float* g, long n, float c, float* v, double* error, double* dots) {
     if (c > kNearest) return false;
     float share = outweighs(g, n) ? 0.5f : 1;
+    const Survey survey(z, n);
     for (int attempt = 0; attempt < 2; ++attempt, share *= 0.6f) {
-      if (!place(z, g, n, c, share)) return false;
+      if (!place(survey, z, g, n, c, share)) return false;
       // The noise of the sums is amplified by up to 1 + |c|.
       if (!even_ && c * sums_.noise() < -1e-5f) return false;
       if (!solve_nodes(dots, n)) return false;
@@ -54,9 +55,13 @@ template <Sigma kind> class NodeAdjoint {
   // Whether one unit has most of g. The error of B between nodes does not average out in v . B then: with one unit of 485
   // (lognormal, c = -0.008) it was 1.3e-4 |v| |B|; nodes twice as close leave a sixteenth.
   static bool outweighs(const float* g, long n) {
-    float low, high;
-    range_of(g, n, &low, &high);
-    return outweighs(std::max(-low, high), dot(g, g, n));
+    struct Part {
+      double top, squares;
+    };
+    const Part all = joined_chunks(
+        n, [=](long first, long end) { return Part{size_of(g + first, end - first), square_of(g + first, end - first)}; },
+        [](Part& all, const Part& next) { all = {std::max(all.top, next.top), all.squares + next.squares}; });
+    return outweighs(all.top, all.squares);
   }
   static bool outweighs(double top, double squares) { return top * top > 0.25 * squares; }
 
@@ -68,7 +73,7 @@ template <Sigma kind> class NodeAdjoint {
     sample(n, places);
     places[kSamples] = largest_of(g, n);
     true_sums.products(z, v, n, places, kSamples + 1, products, density);
-    return measured(g, v, n, c, places, products, density, dot(v, v, n));
+    return measured(g, v, n, c, places, products, density, square_of(v, n));
   }
 
   static constexpr int kSamples = 6;
@@ -110,13 +115,13 @@ template <Sigma kind> class NodeAdjoint {
 
   // Nodes as close as a normal row of this spread needs (or a share of that); closer if this row is denser somewhere, or
   // less even.
-  bool place(const float* z, const float* g, long n, float c, float share) {
+  bool place(const Survey& survey, const float* z, const float* g, long n, float c, float share) {
     c_ = c;
     const long fewest = c > 0.5f ? 30 : 20;
-    const float deviation = deviation_of(z, n);
+    const float deviation = survey.deviation;
     float h = spacing(c, normal_density(deviation), normal_roughness(deviation, n));
     for (int attempt = 0;; ++attempt) {
-      if (!nodes_.place(z, g, n, share * h, fewest, NodeSums<kind>::limit, NodeSums<kind>::even_limit)) return false;
+      if (!nodes_.place(survey, z, g, n, share * h, fewest, NodeSums<kind>::limit, NodeSums<kind>::even_limit)) return false;
       if (!NodeSums<kind>::serves(nodes_.x.data(), nodes_.total)) return false;
       evaluate();
       if (nodes_.by_unit || attempt > 0) return true;
@@ -178,12 +183,20 @@ template <Sigma kind> class NodeAdjoint {
     return share <= 10 * rtol;
   }
 
+  static double square_of(const float* x, long n) {
+    return sum_of_chunks(n, [=](long first, long end) { return dot(x + first, x + first, end - first); });
+  }
+
   static long largest_of(const float* g, long n) {
-    float low, high;
-    range_of(g, n, &low, &high);
-    const float top = std::max(-low, high);
-    long at = 0;
-    while (std::fabs(g[at]) < top) ++at;
+    struct Part {
+      float top;
+      long first;
+    };
+    const Part part = joined_chunks(
+        n, [=](long first, long end) { return Part{static_cast<float>(size_of(g + first, end - first)), first}; },
+        [](Part& all, const Part& next) { all = next.top > all.top ? next : all; });
+    long at = part.first;
+    while (std::fabs(g[at]) < part.top) ++at;
     return at;
   }
 
@@ -205,7 +218,9 @@ template <Sigma kind> class NodeAdjoint {
     nodes_.each_unit(
         z, g, n, v,
         [&](const float* x, const float* weight, long count, float* out) {
-          table_.apply_cubics(grid, x, weight, count, out);
+          in_chunks(count, [&](long first, long end) {
+            table_.apply_cubics(grid, x + first, weight + first, end - first, out + first);
+          });
         },
         [&](long s, long i) { v[i] = g[i] * m_[s] - part_[s]; });
   }

@@ -10,18 +10,6 @@
 
 namespace ibnn {
 
-// Standard deviation of the units.
-inline float deviation_of(const float* x, long n) {
-  const float first = x[0];
-  float sum = 0, squares = 0;
-  for (long i = 0; i < n; ++i) {
-    const float from = x[i] - first;
-    sum += from, squares += from * from;
-  }
-  const float mean = sum / static_cast<float>(n);
-  return std::sqrt(std::max(0.0f, squares / static_cast<float>(n) - mean * mean));
-}
-
 // std(z) / std(y) if z is normal: a (1 - c E s'(z - z')) = 1. Newton from a side on which it cannot overshoot.
 inline float normal_contraction(float c, float deviation) {
   float a = 1 / (1 - c);

@@ -15,8 +15,9 @@ template <Sigma kind> class NodeSolver {
   bool find_roots(const float* y, long n, float c, float atol, float* z, double* residual, int* steps) {
     *steps = 0;
     float share = 1;
+    const Survey survey(y, n);
     for (int attempt = 0; attempt < 3; ++attempt, share *= 0.5f) {
-      if (!place(y, n, c, atol, share) || !newton_.finish(0.2f * atol, steps)) return false;
+      if (!place(survey, y, n, c, atol, share) || !newton_.finish(0.2f * atol, steps)) return false;
       expand(c);
       back(y, n, z);
       *residual = measured(y, z, n, c, newton_.worst, true_, &excess_);
@@ -82,13 +83,14 @@ template <Sigma kind> class NodeSolver {
   Array<float> value_, slope_, curvature_;
 
   // Nodes as close as a normal row needs (or a share of that); closer if this row is denser somewhere, or less even.
-  bool place(const float* y, long n, float c, float atol, float share) {
+  bool place(const Survey& survey, const float* y, long n, float c, float atol, float share) {
     const long fewest = c > 0.5f ? 30 : 20;
-    const float deviation = deviation_of(y, n);
+    const float deviation = survey.deviation;
     float least = 1 - c * normal_density(deviation * normal_contraction(c, deviation));
     float h = spacing(c, atol, least, normal_roughness(deviation, n));
     for (int attempt = 0;; ++attempt) {
-      if (!nodes_.place(y, nullptr, n, share * h, fewest, NodeSums<kind>::limit, NodeSums<kind>::even_limit)) return false;
+      if (!nodes_.place(survey, y, nullptr, n, share * h, fewest, NodeSums<kind>::limit, NodeSums<kind>::even_limit))
+        return false;
       if (!NodeSums<kind>::serves(nodes_.x.data(), nodes_.total)) return false;
       newton_.start(nodes_, c);
       if (nodes_.by_unit || attempt > 0) return true;
@@ -117,7 +119,11 @@ template <Sigma kind> class NodeSolver {
   void back(const float* y, long n, float* z) {
     nodes_.each_unit(
         y, nullptr, n, z,
-        [&](const float* x, const float*, long count, float* out) { table_.add_quintic(nodes_.grid, x, count, out); },
+        [&](const float* x, const float*, long count, float* out) {
+          in_chunks(count, [&](long first, long end) {
+            table_.add_quintic(nodes_.grid, x + first, end - first, out + first);
+          });
+        },
         [&](long s, long i) { z[i] = newton_.points[s] - newton_.r[s] * newton_.m[s]; });
   }
 };

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "nodes/grid.h"
+#include "nodes/survey.h"
 
 namespace ibnn {
 
@@ -21,9 +22,9 @@ class Nodes {
   // Places nodes at most h apart, `fewest` cells at least and `limit` nodes at most (`even_limit`, if that is more and there
   // are not more nodes than units, where all are on a grid), for units `row` with weights g (or null). False: nodes are no
   // use here.
-  bool place(const float* row, const float* g, long n, float h, long fewest, long limit, long even_limit = 0) {
-    float low, high;
-    range_of(row, n, &low, &high);
+  bool place(const Survey& survey, const float* row, const float* g, long n, float h, long fewest, long limit,
+             long even_limit = 0) {
+    const float low = survey.low, high = survey.high;
     const float reach = std::max(std::fabs(low), std::fabs(high));
     if (!(high - low < 1e30f)) return false;
     split = by_unit = false, before = 0;
@@ -31,16 +32,8 @@ class Nodes {
     if (n <= 48) return false;  // few enough to be done in double
     if (high - low <= 1e-6f * reach) return false;
     const long most = std::min<long>(limit - 16, std::max<long>(n / 2, 56)), wanted = cells_for(low, high, h, fewest);
-    if (wanted <= std::max(most, std::min(n, even_limit))) return on_grid(row, g, n, low, high, wanted);
+    if (wanted <= std::max(most, std::min(n, even_limit))) return on_grid(survey, row, g, n, wanted);
     return set_apart(row, g, n, most, h, fewest) || one_for_each(row, g, n, limit);
-  }
-
-  // The same, and false where all units together do not fit on an even grid of `most` cells.
-  bool place_evenly(const float* row, const float* g, long n, float low, float high, float h, long fewest, long most) {
-    split = by_unit = false, before = 0;
-    if (high - low <= 1e-6f * std::max(std::fabs(low), std::fabs(high))) return false;
-    const long wanted = cells_for(low, high, h, fewest);
-    return wanted <= most && on_grid(row, g, n, low, high, wanted);
   }
 
   // How unevenly the units fill the cells: the largest second difference of the weights. Where they fill them evenly, the
@@ -69,7 +62,9 @@ class Nodes {
     if (!split) return grid_part(row, g, n, out);
     const long high = static_cast<long>(far_high_.size()), count = n - before - high;
     grid_part(inside_.data(), inside_g_.data(), count, inside_g_.data());
-    for (long i = 0; i < count; ++i) out[inside_index_[i]] = inside_g_[i];
+    in_chunks(count, [&](long first, long end) {
+      for (long i = first; i < end; ++i) out[inside_index_[i]] = inside_g_[i];
+    });
     for (long k = 0; k < before; ++k) single(k, far_low_[k].second);
     for (long k = 0; k < high; ++k) single(before + grid.nodes() + k, far_high_[k].second);
   }
@@ -96,11 +91,12 @@ class Nodes {
     for (long s = real; s < total; ++s) x[s] = x[s - 1] + step, q[s] = qg[s] = 0;
   }
 
-  bool on_grid(const float* row, const float* g, long n, float low, float high, long cells) {
-    float tie;
+  // Units that share one value cost no accuracy on a node.
+  bool on_grid(const Survey& survey, const float* row, const float* g, long n, long cells) {
+    float low = survey.low, high = survey.high;
     const float h = (high - low) / static_cast<float>(cells);
-    if (has_tie(row, n, &tie)) {
-      low = tie - std::ceil((tie - low) / h) * h;
+    if (survey.tied) {
+      low = survey.tie - std::ceil((survey.tie - low) / h) * h;
       high = low + static_cast<float>(++cells) * h;
     }
     grid.cover(low, high, cells);
@@ -110,17 +106,6 @@ class Nodes {
     grid.spread(row, g, n, q.data(), qg.data());
     pad(grid.step);
     return true;
-  }
-
-  // Whether many units share one value, as the background of an image does: on a node they cost no accuracy.
-  static bool has_tie(const float* row, long n, float* tie) {
-    for (long j : {0L, n / 3, n - 1}) {
-      int equal = 0;
-      const float value = row[j];
-      for (long i = 0; i < n; ++i) equal += row[i] == value;
-      if (equal > n / 16) return *tie = value, true;
-    }
-    return false;
   }
 
   bool one_for_each(const float* row, const float* g, long n, long limit) {
@@ -159,8 +144,7 @@ class Nodes {
     take_in(row, g, n, low, high, h);
     const long count = static_cast<long>(inside_index_.size()), far = n - count;
     if (count < 2) return false;
-    float from, to;
-    range_of(inside_.data(), count, &from, &to);
+    const auto [from, to] = ends_of_row(inside_.data(), count);
     if (!(to - from > 1e-6f * std::max(std::fabs(to), std::fabs(from)))) return false;
     const long wanted = cells_for(from, to, h, fewest);
     if (wanted + far > most) return false;

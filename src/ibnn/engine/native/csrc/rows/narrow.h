@@ -28,22 +28,35 @@ template <Sigma kind> class Narrow {
     const double middle = mean_of(y, n);
     t_.resize(n);
     const double linear = slope / (1 - c), cubic = kCubic * c;
-    for (long i = 0; i < n; ++i) t_[i] = linear * (y[i] - middle);
+    in_chunks(n, [&](long first, long end) {
+      for (long i = first; i < end; ++i) t_[i] = linear * (y[i] - middle);
+    });
     double change = range;
     int steps = 1;
     for (; cubic != 0 && change > kRounding<T> * range && steps < kMostSteps; ++steps) {
-      double second = 0, third = 0;
-      for (long i = 0; i < n; ++i) second += t_[i] * t_[i], third += t_[i] * t_[i] * t_[i];
-      second /= static_cast<double>(n), third /= static_cast<double>(n);
+      const Moments sums = sum_of_chunks(n, [&](long first, long end) {
+        Moments here;
+        for (long i = first; i < end; ++i) here.one += t_[i] * t_[i], here.two += t_[i] * t_[i] * t_[i];
+        return here;
+      });
+      const double second = sums.one / static_cast<double>(n), third = sums.two / static_cast<double>(n);
       const double factor = 1 / (1 - c - 3 * cubic * second);
-      change = 0;
-      for (long i = 0; i < n; ++i) {
-        const double t = factor * (slope * (y[i] - middle) + cubic * (t_[i] * t_[i] * t_[i] - third));
-        change = std::max(change, std::fabs(t - t_[i]));
-        t_[i] = t;
-      }
+      change = joined_chunks(
+          n,
+          [&](long first, long end) {
+            double most = 0;
+            for (long i = first; i < end; ++i) {
+              const double t = factor * (slope * (y[i] - middle) + cubic * (t_[i] * t_[i] * t_[i] - third));
+              most = std::max(most, std::fabs(t - t_[i]));
+              t_[i] = t;
+            }
+            return most;
+          },
+          [](double& most, double next) { most = std::max(most, next); });
     }
-    for (long i = 0; i < n; ++i) z[i] = static_cast<T>(middle + t_[i] / slope);
+    in_chunks(n, [&](long first, long end) {
+      for (long i = first; i < end; ++i) z[i] = static_cast<T>(middle + t_[i] / slope);
+    });
     out->steps = steps;
     out->residual = (cubic != 0 ? (1 - c) * change : 0) + std::fabs(c) * kFifth * std::pow(range, 5);
     out->solved = true;
@@ -56,29 +69,48 @@ template <Sigma kind> class Narrow {
     if (!near_enough<T>(c, range)) return false;
     const double middle = mean_of(z, n), mean = mean_of(g, n), cubic = kCubic * c, share = 1.0 / static_cast<double>(n);
     t_.resize(n), w_.resize(n);
-    double second = 0, third = 0;
-    for (long i = 0; i < n; ++i) {
-      const double t = t_[i] = z[i] - middle;
-      second += share * t * t, third += share * t * t * t;
-      w_[i] = (g[i] - mean) / (1 - c);
-    }
+    const Moments of_z = sum_of_chunks(n, [&](long begin, long end) {
+      Moments here;
+      for (long i = begin; i < end; ++i) {
+        const double t = t_[i] = z[i] - middle;
+        here.one += share * t * t, here.two += share * t * t * t;
+        w_[i] = (g[i] - mean) / (1 - c);
+      }
+      return here;
+    });
+    const double second = of_z.one, third = of_z.two;
     double change = 1, size = 1;
     for (int steps = 0; cubic != 0 && change > kRounding<T> * size && steps < kMostSteps; ++steps) {
-      double first = 0, square = 0;
-      for (long i = 0; i < n; ++i) first += share * w_[i] * t_[i], square += share * w_[i] * t_[i] * t_[i];
-      change = size = 0;
-      for (long i = 0; i < n; ++i) {
-        const double kept = 1 - c - 3 * cubic * (second + t_[i] * t_[i]);
-        const double w = (g[i] - mean + 3 * cubic * (2 * first * t_[i] - square)) / kept;
-        change = std::max(change, std::fabs(w - w_[i])), size = std::max(size, std::fabs(w));
-        w_[i] = w;
+      const Moments of_w = sum_of_chunks(n, [&](long begin, long end) {
+        Moments here;
+        for (long i = begin; i < end; ++i)
+          here.one += share * w_[i] * t_[i], here.two += share * w_[i] * t_[i] * t_[i];
+        return here;
+      });
+      const double first = of_w.one, square = of_w.two;
+      const Ends<double> most = joined_chunks(
+          n,
+          [&](long begin, long end) {
+            double moved = 0, largest = 0;
+            for (long i = begin; i < end; ++i) {
+              const double kept = 1 - c - 3 * cubic * (second + t_[i] * t_[i]);
+              const double w = (g[i] - mean + 3 * cubic * (2 * first * t_[i] - square)) / kept;
+              moved = std::max(moved, std::fabs(w - w_[i])), largest = std::max(largest, std::fabs(w));
+              w_[i] = w;
+            }
+            return Ends<double>{-moved, largest};
+          },
+          [](Ends<double>& all, const Ends<double>& next) { all = all.with(next); });
+      change = -most.low, size = most.high;
+    }
+    const double sum = sum_of_chunks(n, [&](long begin, long end) {
+      double here = 0;
+      for (long i = begin; i < end; ++i) {
+        here += w_[i] * (kCubic * (third - 3 * second * t_[i] - t_[i] * t_[i] * t_[i]) - t_[i]);
+        v[i] = static_cast<T>(mean + w_[i]);
       }
-    }
-    double sum = 0;
-    for (long i = 0; i < n; ++i) {
-      sum += w_[i] * (kCubic * (third - 3 * second * t_[i] - t_[i] * t_[i] * t_[i]) - t_[i]);
-      v[i] = static_cast<T>(mean + w_[i]);
-    }
+      return here;
+    });
     if (dot_out) *dot_out = sum;  // B sums to 0: the mean of v adds nothing
     *error = 5 * kFifth * gain(c) * std::pow(range, 4) + kRounding<T>;
     return true;
@@ -98,16 +130,23 @@ template <Sigma kind> class Narrow {
   // The error that is left to the fifth power, as a share of the spread.
   template <class T> static constexpr double kAllowed = sizeof(T) == 4 ? 1e-6 : 1e-12;
   static constexpr int kMostSteps = 20;
+  struct Moments {
+    double one = 0, two = 0;
+    void operator+=(const Moments& next) { one += next.one, two += next.two; }
+  };
   Array<double> t_, w_;
 
   // How much an error of B, as a share of it, weighs in z; in v . B it always weighs 1.
   static double gain(double c) { return std::max(1.0, std::fabs(c) / (1 - c)); }
 
   template <class T> static double mean_of(const T* x, long n) {
-    const double first = x[0];
-    double sum = 0;
-    for (long i = 0; i < n; ++i) sum += x[i] - first;
-    return first + sum / static_cast<double>(n);
+    const double origin = x[0];
+    const double sum = sum_of_chunks(n, [=](long first, long end) {
+      double here = 0;
+      for (long i = first; i < end; ++i) here += x[i] - origin;
+      return here;
+    });
+    return origin + sum / static_cast<double>(n);
   }
 };
 

@@ -36,7 +36,9 @@ template <Sigma kind, class T> struct Rows {
     if (slope == T(1) && origin == T(0)) return x;
     row.resize(n);
     T* out = row.data();
-    for (long i = 0; i < n; ++i) out[i] = slope * (x[i] - origin);
+    in_chunks(n, [=](long first, long end) {
+      for (long i = first; i < end; ++i) out[i] = slope * (x[i] - origin);
+    });
     return out;
   }
 
@@ -49,63 +51,70 @@ template <Sigma kind, class T> struct Rows {
 
   const double* widen(const T* x, long n, Array<double>& buffer) {
     buffer.resize(n);
-    std::copy(x, x + n, buffer.data());
+    copy_row(x, n, buffer.data());
     return buffer.data();
   }
 
   // slope * z solves the equation of slope * y. The accuracy asked for is atol, or the share `resolution` of the spread
   // if that is less (and not 0), both after the slope. For c > 0 what J makes of an error counts, too; and the spread as
   // 1 or 2 at most: over more than that sigma varies.
-  Outcome find_roots(const T* y, long n, double slope, double strength, double atol, double resolution, T* z) {
+  Outcome find_roots(const T* y, long n, const Ends<T>& ends, double slope, double strength, double atol, double resolution,
+                     T* z) {
     Outcome out;
-    T low, high;
-    ends_of(y, n, &low, &high);
-    const double spread = static_cast<double>(high) - low;
+    const double spread = ends.range();
     const double near = resolution * std::min(strength > 0 ? 1.0 : 2.0, slope * spread);
     if (narrow.find_roots(y, n, spread, strength, slope, z, &out)) return out;
     const T p = static_cast<T>(slope);
-    const T origin = origin_of(low, high);
-    const T* wide = scaled(y, n, p, origin);
-    if (!finite_row(wide, n)) {
+    const T origin = origin_of(ends.low, ends.high);
+    if (!std::isfinite(p * (ends.low - origin)) || !std::isfinite(p * (ends.high - origin))) {
       spoil(z, n);
       return {std::numeric_limits<double>::infinity(), 0, false};
     }
-    std::copy(wide, wide + n, z);
+    const T* wide = scaled(y, n, p, origin);
     // Sums of floats, and so the nodes, cannot tell residuals apart below this; B is at most 1, and the spread of z.
     const double spread_of_z = slope * spread / (strength > 0 && strength < 1 ? 1 - strength : 1);
     const double noise = sizeof(T) == 4 ? 2e-8 * std::fabs(strength) * std::min(1.0, spread_of_z) : 0;
     out = find_scaled(wide, n, strength, near > 0 ? std::min(atol, near) : atol, noise, z);
     // The mean of z is that of y (see pack_newton.h): what a residual leaves in it is taken away if it is more than rounding.
-    double shift = 0;
-    if (strength < 0)
-      for (long i = 0; i < n; ++i) shift += z[i] - wide[i];
-    shift /= static_cast<double>(n);
+    double shift = strength < 0 ? sum_of_changes(wide, z, n) / static_cast<double>(n) : 0;
     if (std::fabs(shift) <= 4 * std::numeric_limits<T>::epsilon() * slope * spread) shift = 0;
     out.residual += std::fabs(shift);
     if (p != T(1) || origin != T(0) || shift != 0)
-      for (long i = 0; i < n; ++i) z[i] = origin + static_cast<T>(z[i] - shift) / p;
+      in_chunks(n, [=](long first, long end) {
+        for (long i = first; i < end; ++i) z[i] = origin + static_cast<T>(z[i] - shift) / p;
+      });
     return out;
+  }
+
+  static double sum_of_changes(const T* from, const T* to, long n) {
+    return sum_of_chunks(n, [=](long first, long end) {
+      double sum = 0;
+      for (long i = first; i < end; ++i) sum += to[i] - from[i];
+      return sum;
+    });
   }
 
   Outcome find_scaled(const T* y, long n, double strength, double atol, double noise, T* z) {
     Outcome out;
+    bool begun = false;  // whether z has a starting point
     // For c > 0 an error of z is up to 1 / (1 - c) times the residual.
     const double tol = atol * (strength > 0 && strength < 1 ? 1 - strength : 1);
     if (on_nodes && strength < 1) {
       if (n <= Tiny<kind>::most) {
         if (find_tiny(y, n, strength, tol, z, &out)) return out;
-      } else if (tol >= noise && find_on_nodes(y, n, strength, atol, z, &out)) {
-        return out;
+      } else if (tol >= noise) {
+        if (find_on_nodes(y, n, strength, atol, z, &out)) return out;
+        begun = true;
       }
     }
     if (kind == Sigma::hardtanh && strength < 1 && find_in_order(y, n, strength, tol, z, &out)) return out;
     const double* wide = widen(y, n, a);
-    widen(z, n, c);
+    widen(begun ? z : y, n, c);
     const int before = out.steps;
     out = tol < 5 * noise ? finer.find_roots(wide, n, strength, tol, c.data())
                           : newton.find_roots(wide, n, strength, tol, c.data());
     out.steps += before;
-    std::copy(c.data(), c.data() + n, z);
+    copy_row(c.data(), n, z);
     return out;
   }
 
@@ -130,35 +139,46 @@ template <Sigma kind, class T> struct Rows {
     return true;
   }
 
-  // True if the nodes solved the row. A double row takes their answer as its starting point.
+  // True if the nodes solved the row; otherwise z is where to start. A double row takes their answer for that.
   bool find_on_nodes(const T* y, long n, double strength, double atol, T* z, Outcome* out) {
     if constexpr (on_nodes && sizeof(T) == 4) {
       if (nodes.find_roots(y, n, static_cast<float>(strength), static_cast<float>(atol), z, &out->residual, &out->steps))
         return true;
-      std::copy(y, y + n, z);
     } else if constexpr (on_nodes) {
       y32.resize(n), z32.resize(n);
-      std::copy(y, y + n, y32.data());
+      copy_row(y, n, y32.data());
       const float rough = 2e-6f * (1 + static_cast<float>(std::fabs(strength)));
       if (finite_row(y32.data(), n) && nodes.find_roots(y32.data(), n, static_cast<float>(strength), rough, z32.data(),
-                                                        &out->residual, &out->steps))
-        for (long i = 0; i < n; ++i) z[i] = y[i] + (static_cast<double>(z32[i]) - y32[i]);
+                                                        &out->residual, &out->steps)) {
+        in_chunks(n, [&](long first, long end) {
+          for (long i = first; i < end; ++i) z[i] = y[i] + (static_cast<double>(z32[i]) - y32[i]);
+        });
+        return false;
+      }
     }
+    copy_row(y, n, z);
     return false;
   }
 
-  // J v = g, and v . B if asked for. Returns an estimate of the relative error of v.
-  double solve_jacobian(const T* z, const T* g, long n, double strength, T* v, double* dot_out) {
+  // J v = g, and v . B if asked for; `range` is that of z, `size` that of g. Returns an estimate of the relative error of v.
+  double solve_jacobian(const T* z, const T* g, long n, double range, double size, double strength, T* v, double* dot_out) {
     double error;
-    if (narrow.solve_jacobian(z, g, n, range(z, n), strength, v, dot_out, &error)) return error;
+    if (narrow.solve_jacobian(z, g, n, range, strength, v, dot_out, &error)) return error;
     int exponent;
-    if (!std::frexp(size_of(g, n), &exponent)) return 0;  // g = 0 is copied to v
+    if (!std::frexp(size, &exponent)) {
+      copy_row(g, n, v);
+      return 0;
+    }
     if (std::abs(exponent) <= 30) return solve_scaled(z, g, n, strength, v, dot_out);
     // Squares of numbers far from 1 would under- or overflow.
     near_one.resize(n);
-    for (long i = 0; i < n; ++i) near_one[i] = std::ldexp(g[i], -exponent);
+    in_chunks(n, [&](long first, long end) {
+      for (long i = first; i < end; ++i) near_one[i] = std::ldexp(g[i], -exponent);
+    });
     error = solve_scaled(z, near_one.data(), n, strength, v, dot_out);
-    for (long i = 0; i < n; ++i) v[i] = std::ldexp(v[i], exponent);
+    in_chunks(n, [=](long first, long end) {
+      for (long i = first; i < end; ++i) v[i] = std::ldexp(v[i], exponent);
+    });
     if (dot_out) *dot_out = std::ldexp(*dot_out, exponent);
     return error;
   }
@@ -198,7 +218,7 @@ template <Sigma kind, class T> struct Rows {
       return error;
     }
     const double error = strength > 0.98 || strength < -100 ? solve_by(finer) : solve_by(newton);
-    std::copy(c.data(), c.data() + n, v);
+    copy_row(c.data(), n, v);
     return error;
   }
 };
@@ -214,12 +234,13 @@ template <Sigma kind, class T>
 void find_roots_of_row(const T* y, double strength, double atol, double slope, long n, double resolution, T* z,
                        double* residual, int* steps, bool* solved) {
   Outcome out;
-  if (!finite_row(y, n) || !std::isfinite(strength) || !std::isfinite(slope))
+  Ends<T> ends;
+  if (!finite_row(y, n, &ends) || !std::isfinite(strength) || !std::isfinite(slope))
     out = {std::numeric_limits<double>::infinity(), 0, false}, spoil(z, n);
   else if (strength == 0 || n < 2)
     std::copy(y, y + n, z);
   else
-    out = buffers<kind, T>().find_roots(y, n, slope, strength, atol, resolution, z);
+    out = buffers<kind, T>().find_roots(y, n, ends, slope, strength, atol, resolution, z);
   *residual = out.residual, *steps = out.steps, *solved = out.solved;
 }
 
@@ -227,15 +248,15 @@ template <Sigma kind, class T>
 void solve_jacobian_of_row(const T* z, const T* g, double strength, long n, T* v, double* error, double* dot) {
   *error = 0;
   if (dot) *dot = 0;
-  if (!finite_row(z, n) || !finite_row(g, n) || !std::isfinite(strength)) {
+  Ends<T> ends, ends_of_g;
+  if (!finite_row(z, n, &ends) || !finite_row(g, n, &ends_of_g) || !std::isfinite(strength)) {
     spoil(v, n);
     *error = std::numeric_limits<double>::infinity();
     if (dot) *dot = std::numeric_limits<double>::quiet_NaN();
     return;
   }
-  std::copy(g, g + n, v);
-  if (n < 2 || (strength == 0 && !dot)) return;
-  *error = buffers<kind, T>().solve_jacobian(z, g, n, strength, v, dot);
+  if (n < 2 || (strength == 0 && !dot)) return copy_row(g, n, v);
+  *error = buffers<kind, T>().solve_jacobian(z, g, n, ends.range(), ends_of_g.size(), strength, v, dot);
 }
 
 }  // namespace ibnn

@@ -7,79 +7,15 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
-#include <memory>
-#include <mutex>
-#include <numeric>
+#include <cstring>
+#include <utility>
+#include <vector>
 
 #include "basics/checked.h"
-#include "basics/sigma.h"
+#include "basics/row_values.h"
+#include "sums/cell_matrices.h"
 
 namespace ibnn {
-
-constexpr int kMaxLevels = 60;
-
-// Matrices of the method: they depend on sigma only and are shared by all rows and threads.
-template <int M> class CellTables {
- public:
-  // Local coefficients += matrix(order, level, offset) * moments; offset = source cell - target cell, |offset| <= 3.
-  struct Matrix { double at[M][M]; };
-  struct Level { Matrix offset[7]; };
-  Matrix shift[2];  // moments of a left/right half cell -> moments of the whole cell
-
-  static const CellTables& of(Sigma kind) {
-    static const CellTables tables[4] = {{Sigma::tanh}, {Sigma::hardtanh}, {Sigma::arctan}, {Sigma::erf}};
-    return tables[static_cast<int>(kind)];
-  }
-  const Level& level(int order, int l) const {
-    auto& slot = const_cast<CellTables*>(this)->levels_[order][l];
-    std::call_once(const_cast<CellTables*>(this)->made_[order][l], [&] { slot.reset(make(order, l)); });
-    return *slot;
-  }
-
- private:
-  Sigma kind_;
-  double node_[M], to_coefficients_[M][M];
-  std::unique_ptr<Level> levels_[4][kMaxLevels];
-  std::once_flag made_[4][kMaxLevels];
-
-  CellTables(Sigma kind) : kind_(kind) {
-    for (int j = 0; j < M; ++j) node_[j] = std::cos(kPi * (j + 0.5) / M);
-    for (int n = 0; n < M; ++n)
-      for (int j = 0; j < M; ++j)
-        to_coefficients_[n][j] = (n ? 2.0 : 1.0) / M * std::cos(kPi * n * (j + 0.5) / M);
-    for (int side = 0; side < 2; ++side)
-      for (int n = 0; n < M; ++n)
-        for (int m = 0; m < M; ++m) {
-          double sum = 0;
-          for (int j = 0; j < M; ++j)
-            sum += to_coefficients_[m][j] * std::cos(n * std::acos((node_[j] + (side ? 1 : -1)) / 2));
-          shift[side].at[n][m] = sum;
-        }
-  }
-  Level* make(int order, int l) const {
-    auto* level = new Level;
-    const double width = std::ldexp(cell_width(kind_), l);
-    for (int offset = -3; offset <= 3; ++offset) {
-      double pairs[M][M], half[M][M];
-      for (int i = 0; i < M; ++i)
-        for (int j = 0; j < M; ++j)
-          pairs[i][j] = derivative(kind_, order, width * (offset + (node_[j] - node_[i]) / 2));
-      for (int n = 0; n < M; ++n)
-        for (int j = 0; j < M; ++j) {
-          half[n][j] = 0;
-          for (int i = 0; i < M; ++i) half[n][j] += to_coefficients_[n][i] * pairs[i][j];
-        }
-      // Transposed (source moment first): the inner loop of the product then runs over targets, without reductions.
-      auto& out = level->offset[offset + 3].at;
-      for (int m = 0; m < M; ++m)
-        for (int n = 0; n < M; ++n) {
-          out[m][n] = 0;
-          for (int j = 0; j < M; ++j) out[m][n] += half[n][j] * to_coefficients_[m][j];
-        }
-    }
-    return level;
-  }
-};
 
 template <int M> class CellSums {
  public:
@@ -87,6 +23,7 @@ template <int M> class CellSums {
 
   void set_points(const double* z, long n) {
     n_ = n;
+    for (auto& level : cells_) level.clear();
     place(z);
     build_levels();
   }
@@ -99,6 +36,7 @@ template <int M> class CellSums {
   }
 
  private:
+  static constexpr long kCellsAtOnce = 256;
   static constexpr int W = 8;  // units handled side by side in one SIMD loop
   static constexpr double kLong = 1 << 15;  // cells; places counted from the lowest unit lose five digits then
   static constexpr double kLongestGap = 8589934592.0;  // cells
@@ -108,10 +46,13 @@ template <int M> class CellSums {
   int levels_ = 0;
   Array<long> order_;             // units sorted by cell
   Array<double> local_;           // position inside the cell, in [-1, 1], in that order
-  Array<double> weight_, result_;
   Array<int64_t> key_;
   Array<long> count_;
   struct Cell { int64_t key; long first, last, parent; };  // children (level 0: units) first..last-1
+  struct Piece { long cell, first, last; };                // a cell of many units is taken in pieces
+  std::vector<Piece> pieces_;
+  std::vector<long> parts_;      // pieces that one thread takes: parts_[k] .. parts_[k + 1] - 1
+  Array<double> piece_moment_;
   std::vector<Cell> cells_[kMaxLevels];
   Array<double> moment_[kMaxLevels], field_[kMaxLevels];
   std::vector<std::pair<int64_t, long>> sorter_;
@@ -119,17 +60,21 @@ template <int M> class CellSums {
 
   void place(const double* z) {
     const double width = cell_width(kind_);
-    order_.resize(n_), local_.resize(n_), weight_.resize(n_ + W), result_.resize(n_ + W), key_.resize(n_);
-    double low = z[0], high = z[0];
-    for (long i = 0; i < n_; ++i) low = std::min(low, z[i]), high = std::max(high, z[i]);
-    if (!(high - low < kLong * width)) return place_in_order(z, width);
-    for (long i = 0; i < n_; ++i) key_[i] = static_cast<int64_t>(std::floor((z[i] - low) / width));
-    sort_by_cell(static_cast<int64_t>(std::floor((high - low) / width)) + 1);
-    for (long j = 0; j < n_; ++j) {
-      const long i = order_[j];
-      const double x = 2 * ((z[i] - low) / width - static_cast<double>(key_[i])) - 1;
-      local_[j] = std::min(1.0, std::max(-1.0, x));
-    }
+    order_.resize(n_), local_.resize(n_), key_.resize(n_);
+    const auto ends = ends_of_row(z, n_);
+    const double low = ends.low, range = ends.high - low;
+    if (!(range < kLong * width)) return place_in_order(z, width);
+    in_chunks(n_, [&](long first, long end) {
+      for (long i = first; i < end; ++i) key_[i] = static_cast<int64_t>(std::floor((z[i] - low) / width));
+    });
+    sort_by_cell(static_cast<int64_t>(std::floor(range / width)) + 1);
+    in_chunks(n_, [&](long first, long end) {
+      for (long j = first; j < end; ++j) {
+        const long i = order_[j];
+        const double x = 2 * ((z[i] - low) / width - static_cast<double>(key_[i])) - 1;
+        local_[j] = std::min(1.0, std::max(-1.0, x));
+      }
+    });
   }
 
   // From one unit to the next: counted from a unit at -1e18, those around 0 would all be in one place. Beyond 2^33 cells s
@@ -153,11 +98,24 @@ template <int M> class CellSums {
 
   void sort_by_cell(int64_t span) {
     if (span <= 2 * n_ + 64) {
-      count_.resize(span + 1);
-      count_.fill(0);
-      for (long i = 0; i < n_; ++i) ++count_[key_[i] + 1];
-      for (long k = 0; k < span; ++k) count_[k + 1] += count_[k];
-      for (long i = 0; i < n_; ++i) order_[count_[key_[i]]++] = i;
+      // Units of a cell are in the order of their chunks, which count theirs where there is memory for it.
+      const Chunks chunks(n_, std::max(1L, std::min(kMostChunks, n_ / (2 * span))));
+      count_.resize(chunks.count * span);
+      share(chunks.count, [&](long c) {
+        long* count = count_.slot(c * span, span);
+        std::fill(count, count + span, 0L);
+        for (long i = chunks.first(c); i < chunks.end(c); ++i) ++count[key_[i]];
+      });
+      long before = 0;
+      for (long k = 0; k < span; ++k) {
+        const long first = before;
+        for (long c = 0; c < chunks.count; ++c) before += std::exchange(count_[c * span + k], before);
+        if (before > first) cells_[0].push_back({k, first, before, 0});
+      }
+      share(chunks.count, [&](long c) {
+        long* next = count_.slot(c * span, span);
+        for (long i = chunks.first(c); i < chunks.end(c); ++i) order_[next[key_[i]]++] = i;
+      });
       return;
     }
     sorter_.resize(n_);
@@ -167,19 +125,38 @@ template <int M> class CellSums {
   }
 
   void build_levels() {
-    for (auto& level : cells_) level.clear();
     auto& base = cells_[0];
-    for (long j = 0; j < n_; ++j) {
+    for (long j = base.empty() ? 0 : n_; j < n_; ++j) {
       const int64_t key = key_[order_[j]];
       if (base.empty() || base.back().key != key) base.push_back({key, j, j, 0});
       base.back().last = j + 1;
     }
     levels_ = 1;
     while (levels_ < kMaxLevels && cells_[levels_ - 1].back().key - cells_[levels_ - 1].front().key > 3) add_level();
+    cut_cells();
     for (int l = 0; l < levels_; ++l) {
       moment_[l].resize(static_cast<long>(cells_[l].size()) * M);
       field_[l].resize(static_cast<long>(cells_[l].size()) * M);
     }
+  }
+
+  void cut_cells() {
+    pieces_.clear(), parts_.clear();
+    long taken = kChunk;  // units of the last part
+    for (long c = 0; c < static_cast<long>(cells_[0].size()); ++c)
+      for (long first = cells_[0][c].first; first < cells_[0][c].last; first += kChunk) {
+        const long last = std::min(first + kChunk, cells_[0][c].last);
+        if (taken >= kChunk) parts_.push_back(static_cast<long>(pieces_.size())), taken = 0;
+        pieces_.push_back({c, first, last});
+        taken += last - first;
+      }
+    parts_.push_back(static_cast<long>(pieces_.size()));
+    piece_moment_.resize(static_cast<long>(pieces_.size()) * M);
+  }
+  template <class Job> void each_piece(Job job) {
+    share(static_cast<long>(parts_.size()) - 1, [&](long part) {
+      for (long k = parts_[part]; k < parts_[part + 1]; ++k) job(pieces_[k], k);
+    });
   }
 
   void add_level() {
@@ -194,8 +171,16 @@ template <int M> class CellSums {
   }
 
   void moments(const double* a) {
-    for (long j = 0; j < n_; ++j) weight_[j] = a ? a[order_[j]] : 1.0;
-    for (long c = 0; c < static_cast<long>(cells_[0].size()); ++c) unit_moments(cells_[0][c], moment_[0].slot(c * M, M));
+    each_piece([&](const Piece& piece, long k) {
+      double* weight = numbers_of(piece);
+      for (long j = piece.first; j < piece.last; ++j) weight[j - piece.first] = a ? a[order_[j]] : 1.0;
+      unit_moments(piece, weight, piece_moment_.slot(k * M, M));
+    });
+    moment_[0].fill(0);
+    for (long k = 0; k < static_cast<long>(pieces_.size()); ++k) {
+      double* moment = moment_[0].slot(pieces_[k].cell * M, M);
+      for (int n = 0; n < M; ++n) moment[n] += piece_moment_[k * M + n];
+    }
     for (int l = 1; l < levels_; ++l) {
       moment_[l].fill(0);
       for (long c = 0; c < static_cast<long>(cells_[l - 1].size()); ++c) {
@@ -212,12 +197,19 @@ template <int M> class CellSums {
     }
   }
 
-  void unit_moments(const Cell& cell, double* out) {
+  // Units are far from each other in memory: they are fetched in a loop of their own, which does not wait for any of them.
+  static double* numbers_of(const Piece& piece) {
+    static thread_local Array<double> numbers;
+    numbers.resize(piece.last - piece.first);
+    return numbers.data();
+  }
+
+  void unit_moments(const Piece& piece, const double* weight, double* out) const {
     double total[M][W] = {};
-    for (long j = cell.first; j < cell.last; j += W) {
-      const long m = std::min<long>(W, cell.last - j);
+    for (long j = piece.first; j < piece.last; j += W, weight += W) {
+      const long m = std::min<long>(W, piece.last - j);
       double x[W] = {}, now[W] = {}, next[W];
-      for (long k = 0; k < m; ++k) x[k] = local_[j + k], now[k] = weight_[j + k];
+      for (long k = 0; k < m; ++k) x[k] = local_[j + k], now[k] = weight[k];
       for (int k = 0; k < W; ++k) next[k] = x[k] * now[k];
       for (int n = 0; n < M; ++n)
         for (int k = 0; k < W; ++k) {
@@ -234,24 +226,29 @@ template <int M> class CellSums {
 
   void interact(int order) {
     for (int l = levels_ - 1; l >= 0; --l) {
-      const auto& cells = cells_[l];
       const auto& table = tables_.level(order, l);
-      const long count = static_cast<long>(cells.size());
-      for (long c = 0; c < count; ++c) {
-        double* field = field_[l].slot(c * M, M);
-        inherit(l, c, field);
-        for (long d = std::max(0L, c - 3); d < std::min(count, c + 4); ++d) {
-          const int64_t offset = cells[d].key - cells[c].key;
-          const bool near = offset >= -1 && offset <= 1;
-          // Neighbours are left to the level below; cousins were done above unless their parents are neighbours.
-          if (offset < -3 || offset > 3 || (near && l > 0)) continue;
-          if (l + 1 < levels_ && std::llabs((cells[d].key >> 1) - (cells[c].key >> 1)) > 1) continue;
-          const auto& matrix = table.offset[offset + 3].at;
-          const double* source = moment_[l].slot(d * M, M);
-          for (int m = 0; m < M; ++m)
-            for (int n = 0; n < M; ++n) field[n] += matrix[m][n] * source[m];
-        }
-      }
+      const long count = static_cast<long>(cells_[l].size());
+      share((count + kCellsAtOnce - 1) / kCellsAtOnce, [&](long part) {
+        for (long c = part * kCellsAtOnce; c < std::min(count, (part + 1) * kCellsAtOnce); ++c) hear(l, c, table);
+      });
+    }
+  }
+
+  // What cell c of a level is told by its parent and by the cells around it.
+  void hear(int l, long c, const typename CellTables<M>::Level& table) {
+    const auto& cells = cells_[l];
+    double* field = field_[l].slot(c * M, M);
+    inherit(l, c, field);
+    for (long d = std::max(0L, c - 3); d < std::min(static_cast<long>(cells.size()), c + 4); ++d) {
+      const int64_t offset = cells[d].key - cells[c].key;
+      const bool near = offset >= -1 && offset <= 1;
+      // Neighbours are left to the level below; cousins were done above unless their parents are neighbours.
+      if (offset < -3 || offset > 3 || (near && l > 0)) continue;
+      if (l + 1 < levels_ && std::llabs((cells[d].key >> 1) - (cells[c].key >> 1)) > 1) continue;
+      const auto& matrix = table.offset[offset + 3].at;
+      const double* source = moment_[l].slot(d * M, M);
+      for (int m = 0; m < M; ++m)
+        for (int n = 0; n < M; ++n) field[n] += matrix[m][n] * source[m];
     }
   }
 
@@ -266,21 +263,28 @@ template <int M> class CellSums {
   }
 
   void evaluate(double* out) {
-    for (long c = 0; c < static_cast<long>(cells_[0].size()); ++c) {
-      const double* field = field_[0].slot(c * M, M);
-      for (long j = cells_[0][c].first; j < cells_[0][c].last; j += W) {
-        const long m = std::min<long>(W, cells_[0][c].last - j);
-        double x[W] = {}, one[W] = {}, two[W] = {};
-        for (long k = 0; k < m; ++k) x[k] = local_[j + k];
-        for (int n = M - 1; n >= 1; --n)
-          for (int k = 0; k < W; ++k) {
-            const double t = field[n] + 2 * x[k] * one[k] - two[k];
-            two[k] = one[k], one[k] = t;
-          }
-        for (long k = 0; k < m; ++k) result_[j + k] = (field[0] + x[k] * one[k] - two[k]) / static_cast<double>(n_);
+    each_piece([&](const Piece& piece, long) {
+      double* result = numbers_of(piece);
+      unit_values(piece, result);
+      for (long j = piece.first; j < piece.last; ++j) out[order_[j]] = result[j - piece.first];
+    });
+  }
+
+  // Clenshaw's recurrence, in a type of eight numbers: left to itself the compiler takes them one by one here.
+  void unit_values(const Piece& piece, double* result) const {
+    typedef double Eight __attribute__((vector_size(W * sizeof(double))));
+    const double *field = field_[0].slot(piece.cell * M, M), share = 1 / static_cast<double>(n_);
+    for (long j = piece.first; j < piece.last; j += W, result += W) {
+      const long m = std::min<long>(W, piece.last - j);
+      Eight x = {}, one = {}, two = {};
+      std::memcpy(&x, local_.slot(j, m), m * sizeof(double));
+      for (int n = M - 1; n >= 1; --n) {
+        const Eight t = field[n] + 2 * x * one - two;
+        two = one, one = t;
       }
+      one = share * (field[0] + x * one - two);
+      std::memcpy(result, &one, m * sizeof(double));
     }
-    for (long j = 0; j < n_; ++j) out[order_[j]] = result_[j];
   }
 };
 

@@ -6,6 +6,7 @@
 #include "basics/checked.h"
 #include "basics/lanes.h"
 #include "basics/pair_rules.h"
+#include "basics/row_values.h"
 
 namespace ibnn {
 
@@ -13,45 +14,67 @@ template <Sigma kind> class TrueResidual {
  public:
   // (1/n) sum_i s(z_i - z_j) for units j = places[0 .. count).
   void sums(const float* z, long n, const long* places, long count, double* out) {
-    const bool close = powers(z, n);
-    for (long k = 0; k < count; ++k)
-      out[k] = (close ? from_powers(places[k], n) : from_values(z, places[k], n)) / static_cast<double>(n);
+    const bool close = near_enough(z, n);
+    const auto totals = sum_of_chunks(n, [&](long first, long end) {
+      Sums here;
+      if (close) set_powers(z, first, end);
+      for (long k = 0; k < count; ++k)
+        here.at[k] = close ? from_powers(scale_of(z[places[k]]), first, end) : from_values(z, places[k], first, end);
+      return here;
+    });
+    for (long k = 0; k < count; ++k) out[k] = totals.at[k] / static_cast<double>(n);
   }
 
   // For units j = places[0 .. count): (1/n) sum_i s'(z_i - z_j) (v_i - v_j), which is DB v, and the same sum of s' alone.
   void products(const float* z, const float* v, long n, const long* places, long count, double* out, double* density) {
-    const bool close = powers(z, n);
-    for (long k = 0; k < count; ++k) {
-      out[k] = density[k] = 0;
-      for (long first = 0; first < n; first += kPart) {
-        const long end = std::min(first + kPart, n);
-        float change = 0, slopes = 0;
-        close ? add_powers(v, places[k], first, end, &change, &slopes)
-              : add_values(z, v, places[k], first, end, &change, &slopes);
-        out[k] += change / static_cast<double>(n), density[k] += slopes / static_cast<double>(n);
-      }
-    }
+    const bool close = near_enough(z, n);
+    const auto totals = sum_of_chunks(n, [&](long from, long to) {
+      Sums here;
+      if (close) set_powers(z, from, to);
+      for (long k = 0; k < count; ++k)
+        for (long first = from; first < to; first += kPart) {
+          const long end = std::min(first + kPart, to);
+          float change = 0, slopes = 0;
+          close ? add_powers(v, v[places[k]], scale_of(z[places[k]]), first, end, &change, &slopes)
+                : add_values(z, v, places[k], first, end, &change, &slopes);
+          here.at[k] += change / static_cast<double>(n), here.slopes[k] += slopes / static_cast<double>(n);
+        }
+      return here;
+    });
+    for (long k = 0; k < count; ++k) out[k] = totals.at[k], density[k] = totals.slopes[k];
   }
 
  private:
+  static constexpr long kMostPlaces = 8;
+  struct Sums {
+    double at[kMostPlaces] = {}, slopes[kMostPlaces] = {};
+    void operator+=(const Sums& next) {
+      for (long k = 0; k < kMostPlaces; ++k) at[k] += next.at[k], slopes[k] += next.slopes[k];
+    }
+  };
   static constexpr long kPart = 512;  // units summed in float; the parts are summed in double
+  float middle_ = 0;
   Array<float> power_;
 
-  // exp(2 z) of all units, if sigma is tanh and they do not overflow.
-  bool powers(const float* z, long n) {
+  // Whether sigma is tanh and e^(2 z), counted from the middle of the row, does not overflow.
+  bool near_enough(const float* z, long n) {
     if (kind != Sigma::tanh) return false;
-    float low, high;
-    range_of(z, n, &low, &high);
-    if (!(high - low < 80)) return false;
-    const float middle = 0.5f * (low + high);
+    const auto [low, high] = ends_of_row(z, n);
+    middle_ = 0.5f * (low + high);
     power_.resize(n);
-    float* e = power_.slot(0, n);
-    constexpr long L = kLanes<float>;
-    long i = 0;
-    for (; i + L <= n; i += L) store_pack<float>(e + i, exp_pack(2 * (load_pack<float>(z + i) - middle)));
-    for (; i < n; ++i) e[i] = fast_exp(2 * (z[i] - middle));
-    return true;
+    return high - low < 80;
   }
+
+  void set_powers(const float* z, long i, long end) {
+    constexpr long L = kLanes<float>;
+    float* e = power_.slot(0, end);
+    const float middle = middle_;
+    for (; i + L <= end; i += L) store_pack<float>(e + i, exp_pack(2 * (load_pack<float>(z + i) - middle)));
+    for (; i < end; ++i) e[i] = fast_exp(2 * (z[i] - middle));
+  }
+
+  // 1 / e^(2 z) of a unit.
+  float scale_of(float z) const { return 1 / exp_pack(pack_of(2 * (z - middle_)))[0]; }
 
   // e^2(z_i - z_j): beyond 1e9 it makes no difference, and products would overflow.
   static Floats ratios(const float* power, float scale) { return least_of(load_pack<float>(power) * scale, pack_of(1e9f)); }
@@ -59,13 +82,12 @@ template <Sigma kind> class TrueResidual {
 
   // With a = e^2(z_i - z_j): tanh(z_1 - z_j) + tanh(z_2 - z_j) = 2 (a_1 a_2 - 1) / ((a_1 + 1) (a_2 + 1)), half a division
   // for each pair.
-  double from_powers(long j, long n) const {
+  double from_powers(float scale, long i, long to) const {
     constexpr long L = kLanes<float>;
-    const float* e = power_.slot(0, n);
-    const float scale = 1 / e[j];
+    const float* e = power_.slot(0, to);
     double sum = 0;
-    for (long i = 0; i < n;) {
-      const long end = std::min(i + kPart, n);
+    while (i < to) {
+      const long end = std::min(i + kPart, to);
       Floats part = {};
       for (; i + 2 * L <= end; i += 2 * L) {
         const Floats a = ratios(e + i, scale), b = ratios(e + i + L, scale);
@@ -80,9 +102,9 @@ template <Sigma kind> class TrueResidual {
   }
 
   // s' = 4 a / (1 + a)^2.
-  void add_powers(const float* v, long j, long first, long end, float* change, float* slopes) const {
+  void add_powers(const float* v, float own, float scale, long first, long end, float* change, float* slopes) const {
     constexpr long L = kLanes<float>;
-    const float *e = power_.data(), scale = 1 / e[j], own = v[j];
+    const float* e = power_.data();
     Floats sums = {}, totals = {};
     long i = first;
     for (; i + L <= end; i += L) {
@@ -129,12 +151,12 @@ template <Sigma kind> class TrueResidual {
     *change = sum, *slopes = total;
   }
 
-  static double from_values(const float* z, long j, long n) {
+  static double from_values(const float* z, long j, long from, long to) {
     double sum = 0;
-    for (long first = 0; first < n; first += kPart) {
+    for (long first = from; first < to; first += kPart) {
       Floats part = {};
       float rest = 0;
-      each_value(z, j, first, std::min(first + kPart, n), [&](long, auto value, auto) {
+      each_value(z, j, first, std::min(first + kPart, to), [&](long, auto value, auto) {
         if constexpr (std::is_same_v<decltype(value), Floats>)
           part += value;
         else
