@@ -4,9 +4,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# units and nodes of a block of rows: on a CPU smaller ones cost calls and larger ones memory (96
-# rows of 784 units take 3 to 5 MB at a time); a device wants few launches
-BLOCK, DEVICE_BLOCK = 114_000, 1 << 22
+# numbers of a block of rows, two for each node: on a CPU smaller ones cost calls and larger ones
+# memory (96 narrow or 77 wide rows of 784 units take 4 to 5 MB at a time); a device wants few
+# launches
+BLOCK, DEVICE_BLOCK = 128_000, 1 << 22
 
 
 def on_host(rows: Tensor) -> bool:
@@ -44,4 +45,4 @@ def rows_per_block(rows: Tensor, nodes: int) -> int:
     units = rows.shape[1]
     if not on_host(rows):
         return max(1, DEVICE_BLOCK // units)
-    return max(1, BLOCK // (units + nodes))
+    return max(1, BLOCK // (units + 2 * nodes))

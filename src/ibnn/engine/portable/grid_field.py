@@ -165,7 +165,8 @@ class GridField:
         """w with (1 + mixing S) w = x, S w, and the residual: symmetric in the inner product of S,
         whatever the signs of the mixing, and positive below the threshold."""
         tiny, eps = torch.finfo(x.dtype).tiny, torch.finfo(x.dtype).eps
-        w, sw = torch.zeros_like(x), torch.zeros_like(x)
+        w = torch.zeros_like(x)
+        sw = torch.zeros_like(x) if self.looks else w
         r = x
         sr = self.taps.apply(r, 1, 0)
         p, sp = r, sr
@@ -180,7 +181,8 @@ class GridField:
             # rows that are solved, or where J turns out not to be positive, stand still
             step = torch.where(curvature > floor, energy / curvature, 0)
             w.addcmul_(step, p)
-            sw.addcmul_(step, sp)
+            if self.looks:  # asked for on the host alone
+                sw.addcmul_(step, sp)
             r = torch.addcmul(r, step, mp, value=-1)
             sr = self.taps.apply(r, 1, 0)
             if goal is None and product == self.products:

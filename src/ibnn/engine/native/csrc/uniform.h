@@ -106,8 +106,8 @@ int solve_packs(const Layout& layout, int threads, RunNodes run_nodes, Run run, 
       return for_each(packs_of<T>(layout.rows), threads, cost_of_pack(n), [&](long pack) {
         run(pack_engine<kind, T>(), RowPack<T>(layout, pack * kLanes<T>), false, alone);
       });
-  // Fewer long rows than threads: all work at each of them.
-  const int team = n > kChunk ? worth_leading(threads, cost_of_long_row<kind, T>(n)) : 1;
+  // Fewer long rows than threads: all work at each of them. Of hardtanh most is a sort, which nobody shares.
+  const int team = kind != Sigma::hardtanh && n > kChunk ? worth_leading(threads, cost_of_long_row<kind, T>(n)) : 1;
   if (team > layout.rows) return for_each_led(layout.rows, team, alone);
   return for_each(layout.rows, threads, cost_of_row(n), alone);
 }
