@@ -44,4 +44,4 @@ def draw_intervals(
         axes.plot([scale * difference.mean], [place], "o", color=color, markersize=5)
     axes.axvline(0.0, color=style.STANDARD, linewidth=1.2)
     axes.set_yticks(range(len(found)), list(found))
-    axes.set(xlabel=label, ylim=(len(found) - 0.5, -0.5))
+    axes.set(xlabel=label, ylim=(max(len(found), 1) - 0.5, -0.5))

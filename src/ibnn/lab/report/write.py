@@ -54,8 +54,8 @@ def write_report(
             for kind in ("png", "pdf")
         }
     elsewhere = {row["run"] for row in others.without(runs)}
-    missing = [config for config in missing if config.identity() not in elsewhere]
-    page = Page(experiment, settings, findings, runs, missing, len(elsewhere))
+    left = [config for config in missing if config.identity() not in elsewhere]
+    page = Page(experiment, settings, findings, runs, left, len(missing) - len(left))
     table = csv_text(findings.rows)
     html = render(page, images, f"{experiment.name}.csv")
     # Everything is made before anything is written.

@@ -30,7 +30,7 @@ class Variant(Controls):
         return [*super().plan(settings, results), *pair]
 
     def joinable(self, settings: Settings) -> list[RunConfig]:
-        return [*super().joinable(settings), *Controls().plan(settings, {})]
+        return [*super().joinable(settings), *Controls().plan(_published(settings), {})]
 
     def find_with(
         self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
@@ -38,13 +38,19 @@ class Variant(Controls):
         # a run may be both: an arm whose tuned rate is the published one
         results = {run.config.identity(): run.result for run in runs}
         own = {config.identity() for _, config in self.compared(settings, results)}
-        names = {config.identity() for config in Controls().plan(settings, {})}
+        names = {config.identity() for config in Controls().plan(_published(settings), {})}
         findings = super().find_with(settings, runs, [row for row in rows if row["run"] in own])
         elsewhere = [Record.from_row(row) for row in rows if row["run"] in names]
         published = Records([*elsewhere, *Controls().records(settings, runs)])
         changed = Records(map(Record.from_row, findings.rows))
         remains = claims.remains(published, changed, self.change)
         return replace(findings, claims=[remains, *findings.claims])
+
+
+def _published(settings: Settings) -> Settings:
+    """Of `controls`: as many pairs as it has by itself, though a variant be asked for fewer."""
+    own = Controls().preset(replace(settings, seeds=None)).seeds
+    return replace(settings, seeds=max(settings.seeds or own, own))
 
 
 class ControlsTorch(Variant):
