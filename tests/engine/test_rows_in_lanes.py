@@ -95,7 +95,7 @@ def test_strong_coupling_is_solved_or_reported(units):
         y = np.stack([row for _, row, _ in asked])
         lam = np.array([lam for *_, lam in asked])
         z, residual, steps, solved = solve(y, lam, slope, "tanh", torch.float32)
-        assert (~solved).sum() <= 1
+        assert solved.all()
         assert steps.max() <= 60 + 100  # in lanes, and then for itself in double
         wide = z.double() * slope
         bias = native.pair_sum(wide, None, 0, "tanh")

@@ -210,6 +210,12 @@ def test_published_networks_of_elsewhere_say_whether_a_gain_remains(root, tmp_pa
     assert before["claims"][0] != expected["claims"][0]
     rebuild(folder, add=elsewhere / "controls.csv")
     assert json.loads((folder / "findings.json").read_text())["claims"] == expected["claims"]
+    # all published pairs count, though one pair was tuned
+    one = replace(settings, seeds=1)
+    write_report(tuned, one, tmp_path / "tuned", add=elsewhere / "controls.csv")
+    fewer = json.loads((folder / "findings.json").read_text())
+    assert "2 pairs" in fewer["claims"][0]["measured"]
+    assert fewer["missing"] == 0
 
 
 @pytest.mark.parametrize(

@@ -170,9 +170,9 @@ def cliffs() -> Iterator[Cliff]:
     yield Cliff(
         "Pictures, lam 0.095, 128x1x28x28",
         "Conv2d",
-        (1, 3, 4),
+        (1, 3, 5),
         (128, 1, 28, 28),
-        settings={"padding": "same"},
+        settings={"padding": 2},
         input_gradient=False,
         required=(6,),
         aim=3,

@@ -43,7 +43,9 @@ template <class Sums> class UnitNewton {
     double best = largest(r_.data(), n);
     copy_row(z, n, best_.data());
     int stalled = 0;
-    while (out.steps < max_steps && taken_ < kMostSums && best > tol && stalled < (best < 100 * tol ? 3 : 40)) {
+    // Far from the solution the energy falls while the largest residual does not, for up to 60 steps (256 units, lam = -5,
+    // slope 1000).
+    while (out.steps < max_steps && taken_ < kMostSums && best > tol && stalled < (best < 100 * tol ? 3 : 90)) {
       newton_direction(tol);
       advance(z);
       ++out.steps;
