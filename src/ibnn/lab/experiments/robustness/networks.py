@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Run, Settings
@@ -13,6 +13,7 @@ from ibnn.lab.experiments.images import EPOCHS, ImageExperiment
 from ibnn.lab.experiments.lam_modes import fixed
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts, finished, last_accuracy, readings
+from ibnn.lab.models.few_channels import quicken
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Findings, Picture, Table
 from ibnn.lab.stats import percent
@@ -113,6 +114,11 @@ def attacked_images(run: Run) -> tuple[Tensor, Tensor]:
     number = IMAGES if run.config.epochs < EPOCHS else None  # all in preset paper
     x, y = split.x_test[:number], split.y_test[:number]
     return next(data.batches(x, y, len(x)))
+
+
+def attacked_network(run: Run) -> nn.Module:
+    """The network of a run, made quick: an attack calls it thousands of times."""
+    return quicken(run.network())
 
 
 def randomness(run: Run, attack: str) -> torch.Generator:

@@ -30,7 +30,7 @@ def sizes(dataset: str) -> list[float]:
 
 def pgd_curve(run: Run, x: Tensor, y: Tensor, transferred: bool = False) -> list[float]:
     """Accuracy of a run's network at every eps, attacked with its own gradients or its twin's."""
-    network, found = run.network(), []
+    network, found = networks.attacked_network(run), []
     for eps in sizes(run.config.dataset):
         attack = Transfer(PGD(eps)) if transferred else PGD(eps)
         success = attack(network, x, y, generator=networks.randomness(run, "pgd")).success

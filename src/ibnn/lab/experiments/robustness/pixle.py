@@ -38,7 +38,7 @@ class PixleBars(RobustnessExperiment):
 
     def measure(self, run: Run) -> dict[str, Any]:
         """Accuracy without and with the attack, in every variant, on the same images."""
-        network, (x, y) = run.network(), networks.attacked_images(run)
+        network, (x, y) = networks.attacked_network(run), networks.attacked_images(run)
         square = x.shape[-2] == x.shape[-1]
         values: dict[str, Any] = {"images": len(x)}
         for name, attack in VARIANTS.items():

@@ -27,7 +27,7 @@ from ibnn.lab.experiments.images import SMOKE, ImageExperiment
 from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness import suite_claims
-from ibnn.lab.experiments.robustness.networks import attacked_images
+from ibnn.lab.experiments.robustness.networks import attacked_images, attacked_network
 from ibnn.lab.experiments.robustness.pgd import WHITE_BOX, pgd_curve, sizes
 from ibnn.lab.experiments.robustness.suite_claims import (
     CLEAN,
@@ -77,7 +77,7 @@ class AttackSuite(Controls):
         all_x, all_y = (part[: self.curve_images] for part in attacked_images(run))
         x, y = all_x[:number], all_y[:number]
         found = evaluate(
-            run.network(), x, y, eps=eps, attacks=suite(NAMES, eps, quick=quick),
+            attacked_network(run), x, y, eps=eps, attacks=suite(NAMES, eps, quick=quick),
             checks=False, seed=run.config.seed,
         )  # fmt: skip
         return {
