@@ -19,6 +19,7 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.models import implicit_layers, network_kind
+from ibnn.lab.models.few_channels import quicken
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.timeleft import spread_over
@@ -100,7 +101,7 @@ def measure(
     place, count = choose_device(device), batch or config.batch_size
     text = network_kind(config.network).text
     shape = (config.context,) if text else tuple(image_shape)
-    network = build_network(config, shape, classes).to(place)
+    network = quicken(build_network(config, shape, classes).to(place))
     with torch.no_grad():
         for layer in implicit_layers(network):
             if config.learn_lam:
