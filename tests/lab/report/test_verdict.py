@@ -9,6 +9,7 @@ import pytest
 
 from ibnn.lab.experiments.controls.record import Record as ControlRecord
 from ibnn.lab.experiments.open_ends.record import Record
+from ibnn.lab.experiments.overfitting.record import Record as NoisyRecord
 from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
 from ibnn.lab.report.verdict.page import TABLES, refresh
@@ -70,6 +71,8 @@ def test_what_was_not_run_is_said(tmp_path):
     for name, what in (
         ("controls", "the controls"),
         ("robustness", "the attack suite"),
+        ("pareto", "the map of accuracy and robustness"),
+        ("overfitting", "overfitting"),
         ("open-ends", "the open ends"),
     ):
         page = f"<!-- table: {name} -->\n<!-- end -->"
@@ -133,6 +136,62 @@ def test_the_open_ends_are_read_from_their_csv(tmp_path):
     answers = [line.split(" | ")[1:3] for line in table.splitlines() if "| digits" in line]
     assert [answer for _, answer in answers] == ["**yes**", "**no**", "**yes**"]
     assert answers[1][0] == "Lam free: more accurate than implicit."
+
+
+@pytest.mark.parametrize(
+    ("clean", "robust", "answer"),
+    [(0.85, 0.5, "yes"), (0.85, 0.2, "no"), (0.85, 0.3, "not decided")],
+)
+def test_the_map_is_read_from_its_csv(tmp_path, clean, robust, answer):
+    """Five pairs of one arm that is better in both, in one only, or perhaps in the second."""
+    rows = []
+    for arm, last, attacked in (("standard", 0.8, 0.3), ("implicit", clean, robust)):
+        for seed in range(5):
+            value = attacked + 0.01 * (seed * (1 + (arm == "standard")) % 5)
+            curve = (last + 0.001 * (seed * len(arm) % 3),)
+            rows.append(ControlRecord(arm, seed, 0.9, *curve, curve, (0.8, value)).row())
+    exported(tmp_path, "pareto", "svhn-resplit", rows)
+    table = refresh("<!-- table: pareto -->\n<!-- end -->", tmp_path)
+    answers = [line.split(" | ")[2] for line in table.splitlines() if "SVHN re-split" in line]
+    assert answers == [f"**{answer}**"] * 2
+
+
+def test_overfitting_is_read_from_its_csv(tmp_path):
+    """Five pairs: the standard network loses 20 points and learns twice as many wrong labels."""
+    rows = [
+        NoisyRecord(
+            arm=arm,
+            wrong=wrong,
+            seed=seed,
+            best=0.7 + 0.001 * (seed * len(arm) % 3),
+            last=0.5 if arm == "standard" else 0.6,
+            learnt=(0.8 if arm == "standard" else 0.4) + 0.001 * seed if wrong else None,
+            decline=20,
+            epochs=200,
+        ).row()
+        for arm in ("standard", "implicit")
+        for wrong in (0.0, 0.4)
+        for seed in range(5)
+    ]
+    exported(tmp_path, "overfitting", "fashion-mnist", rows)
+    table = refresh("<!-- table: overfitting -->\n<!-- end -->", tmp_path)
+    lines = [line.split(" | ") for line in table.splitlines() if "Fashion-MNIST" in line]
+    found = {question: answer for _, question, answer, _ in lines}
+    assert (
+        found["(Needed for the rest) The standard network overfits the wrong labels."] == "**yes**"
+    )
+    assert found["It learns fewer wrong labels by heart."] == "**yes**"
+    # there is no control to compare with
+    assert found["The gain with wrong labels needs the implicit solve."] == "**not decided**"
+
+
+def test_what_was_not_trained_in_full_is_marked(tmp_path):
+    rows = [ControlRecord(arm, 0, 0.5, 0.4, (0.4,)).row() for arm in ("standard", "implicit")]
+    exported(tmp_path, "controls", "cifar10", rows)
+    page = "<!-- table: controls -->\n<!-- end -->"
+    assert "| CIFAR-10, controls † |" in refresh(page, tmp_path)
+    (tmp_path / "controls-cifar10" / "README.md").write_text("- Preset: paper\n")
+    assert "| CIFAR-10, controls |" in refresh(page, tmp_path)
 
 
 def test_an_unknown_table_is_an_error(tmp_path):

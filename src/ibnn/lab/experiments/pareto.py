@@ -60,7 +60,7 @@ class Pareto(Controls):
         return [Picture("pareto", draw_map(records, amounts(runs)), CAPTION)]
 
     def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
-        return [both_promises(records), *arm_claims(records)]
+        return claims(records)
 
     def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
         return [table(records)]
@@ -76,6 +76,11 @@ def against_standard(records: Records) -> dict[str, tuple[Judged, Judged]]:
     }
     judged = judge(differences)
     return {arm: (judged[f"{arm}/clean"], judged[f"{arm}/robust"]) for arm in arms}
+
+
+def claims(records: Records) -> list[Claim]:
+    """The question, and both accuracies of every arm."""
+    return [both_promises(records), *arm_claims(records)]
 
 
 def both_promises(records: Records) -> Claim:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -56,6 +56,20 @@ class Record:
             "epochs": self.epochs,
             "run": self.run,
         }
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, str]) -> Record:
+        return cls(
+            arm=row["arm"],
+            wrong=float(row["wrong_labels"]),
+            seed=int(row["seed"]),
+            best=float(row["best_accuracy"]),
+            last=float(row["accuracy"]),
+            learnt=float(row[LEARNT]) if row[LEARNT] else None,
+            decline=int(row["declines_from"]),
+            epochs=int(row["epochs"]),
+            run=row["run"],
+        )
 
 
 class Records:

@@ -5,8 +5,10 @@ A marker is `<!-- table: NAME -->` before a table and `<!-- end -->` after it.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
@@ -16,15 +18,24 @@ from ibnn.lab.experiments.controls.variant import ControlsTorch
 from ibnn.lab.experiments.open_ends import claims as open_claims
 from ibnn.lab.experiments.open_ends.record import Record as OpenRecord
 from ibnn.lab.experiments.open_ends.record import Records as OpenRecords
+from ibnn.lab.experiments.overfitting import claims as noisy_claims
+from ibnn.lab.experiments.overfitting.record import Record as NoisyRecord
+from ibnn.lab.experiments.overfitting.record import Records as NoisyRecords
+from ibnn.lab.experiments.pareto import claims as pareto_claims
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
-from ibnn.lab.report.verdict.effects import claim_rows
-from ibnn.lab.report.verdict.source import DATASETS, Sources
+from ibnn.lab.report.verdict.effects import REDUCED, claim_rows
+from ibnn.lab.report.verdict.source import DATASETS, Row, Source, Sources
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import percent
 
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-_NAMES = {"fashion-mnist": "Fashion-MNIST", "svhn-resplit": "SVHN re-split", "cifar10": "CIFAR-10"}
+_NAMES = {
+    "fashion-mnist": "Fashion-MNIST",
+    "svhn-resplit": "SVHN re-split",
+    "cifar10": "CIFAR-10",
+    "digits": "digits",
+}
 
 _ANSWERS = ("where", "question", "answer", "numbers")
 
@@ -60,10 +71,13 @@ def controls_table(sources: Sources) -> str:
     rows = []
     for experiment, answers in _CONTROLS.items():
         for dataset in DATASETS:
-            found = _records(sources, experiment, dataset)
-            if found is not None:
+            source, found = (
+                sources.get(experiment, dataset),
+                _records(sources, experiment, dataset),
+            )
+            if source is not None and found is not None:
                 published = _records(sources, "controls", dataset) or Records([])
-                where = f"{_NAMES[dataset]}, {experiment}"
+                where = _where(source, experiment)
                 rows += [[where, *_cells(claim)] for claim in answers(found, published)]
     return markdown(_ANSWERS, rows) if rows else "No run of the controls has finished."
 
@@ -92,31 +106,37 @@ def _records(sources: Sources, experiment: str, dataset: str) -> Records | None:
     return None if source is None else Records(Record.from_row(row) for row in source.rows)
 
 
-def robustness_table(sources: Sources) -> str:
-    """Networks under every attack, as they are and trained to resist."""
-    rows = []
-    for experiment, answers in (
-        ("attack-suite", suite_claims.suite_claims),
-        ("adversarial-training", suite_claims.trained_claims),
-    ):
-        for dataset in DATASETS:
-            source = sources.get(experiment, dataset)
-            if source is not None:
-                records = Records(SuiteRecord.from_row(row) for row in source.rows)
-                where = f"{_NAMES[dataset]}, {experiment}"
-                rows += [[where, *_cells(claim)] for claim in answers(records)]
-    return markdown(_ANSWERS, rows) if rows else "No run of the attack suite has finished."
+@dataclass(frozen=True)
+class Judged:
+    """An experiment whose CSV is judged row by row: how it is read, and what is said of it."""
+
+    name: str
+    record: Callable[[Row], Any]  # of one row
+    records: Callable[[Iterable[Any]], Any]
+    claims: Callable[[Any], Sequence[Claim]]
 
 
-def open_ends_table(sources: Sources) -> str:
-    """The paper's next steps, each against the arm it changes."""
-    rows = []
-    for dataset, name in {"svhn-resplit": "SVHN re-split", "digits": "digits"}.items():
-        source = sources.get("open-ends", dataset)
-        if source is not None:
-            records = OpenRecords(OpenRecord.from_row(row) for row in source.rows)
-            rows += [[name, *_cells(claim)] for claim in open_claims.claims(records)]
-    return markdown(_ANSWERS, rows) if rows else "No run of the open ends has finished."
+def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
+    """The questions of these experiments for every dataset that has them."""
+
+    def table(sources: Sources) -> str:
+        rows = []
+        for experiment in experiments:
+            for dataset in _NAMES:
+                source = sources.get(experiment.name, dataset)
+                if source is not None:
+                    records = experiment.records(map(experiment.record, source.rows))
+                    where = _where(source, experiment.name if len(experiments) > 1 else "")
+                    rows += [[where, *_cells(claim)] for claim in experiment.claims(records)]
+        return markdown(_ANSWERS, rows) if rows else f"No run of {what} has finished."
+
+    return table
+
+
+def _where(source: Source, experiment: str) -> str:
+    """Dataset and experiment, marked where they were not trained in full."""
+    named = ", ".join(part for part in (_NAMES[source.dataset], experiment) if part)
+    return named if source.is_full else f"{named} {REDUCED}"
 
 
 def arms_table(sources: Sources) -> str:
@@ -171,9 +191,24 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "claims": claims_table,
     "controls": controls_table,
     "arms": arms_table,
-    "robustness": robustness_table,
+    "robustness": judged_table(
+        "the attack suite",
+        Judged("attack-suite", SuiteRecord.from_row, Records, suite_claims.suite_claims),
+        Judged("adversarial-training", SuiteRecord.from_row, Records, suite_claims.trained_claims),
+    ),
+    "pareto": judged_table(
+        "the map of accuracy and robustness",
+        Judged("pareto", Record.from_row, Records, pareto_claims),
+    ),
+    "overfitting": judged_table(
+        "overfitting",
+        Judged("overfitting", NoisyRecord.from_row, NoisyRecords, noisy_claims.claims),
+    ),
     "capacity": capacity_table,
-    "open-ends": open_ends_table,
+    "open-ends": judged_table(
+        "the open ends",
+        Judged("open-ends", OpenRecord.from_row, OpenRecords, open_claims.claims),
+    ),
     "sources": sources_table,
 }
 
