@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
@@ -32,15 +32,30 @@ class Picture:
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of the table "paper says / measured here".
+    """A statement of the paper, or a question of this project, and what was measured.
 
-    `numbers` are what decided it (mean, low, high, pairs of a difference, say), for machines.
+    Attributes:
+        paper: the statement or the question.
+        measured: what was measured, in a sentence.
+        agrees: the answer.
+        numbers: what decided it (mean, low, high, pairs of a difference, say), for machines.
+        ours: whether it is a question of this project rather than a statement of the paper.
     """
 
     paper: str
     measured: str
     agrees: Answer
     numbers: Mapping[str, float] = field(default_factory=dict)
+    ours: bool = False
+
+
+def questions(claims: Iterable[Claim]) -> list[Claim]:
+    """These claims as questions of this project.
+
+    >>> [claim.ours for claim in questions([Claim("More accurate?", "+1 point", "yes")])]
+    [True]
+    """
+    return [replace(claim, ours=True) for claim in claims]
 
 
 @dataclass(frozen=True)

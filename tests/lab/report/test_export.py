@@ -8,6 +8,7 @@ import pytest
 
 from ibnn.lab.report import ReportError, write_overview
 from ibnn.lab.report.export import export
+from ibnn.lab.report.exported import overview_page
 
 FINDINGS = {
     "version": 2,
@@ -68,6 +69,65 @@ def test_what_was_exported_before_stays_on_the_page(tmp_path):
     page = (tmp_path / "out" / "README.md").read_text()
     assert "third" in page
     assert "first" not in page
+
+
+def test_the_page_opens_with_a_line_for_each_report(tmp_path):
+    settings = [
+        ["Preset", "cpu"],
+        ["Data", "mine, 1,000 to 8,000 training and 500 validation examples"],
+        ["Training", "20 epochs after 2 of warm-up with standard neurons"],
+    ]
+    texts = {"title": "Speed", "dataset": "mine", "headline": "Faster: +1.5 epochs. More."}
+    report(tmp_path / "results", settings=settings, lam="-0.2", **texts)
+    page, *_ = export(tmp_path / "results", tmp_path / "out")
+    table = page.read_text().split("\n\n")[2].splitlines()
+    assert table[0] == "| Experiment | Dataset | Preset | Epochs | Examples | Headline | Answers |"
+    assert table[2:] == [
+        "| [Speed](learning-speed-mine/README.md) | mine, lam -0.2 | cpu | 20 | 1,000 to 8,000 "
+        "| Faster: +1.5 epochs. More. | 1 yes, 0 no, 0 open |"
+    ]
+
+
+def test_what_the_paper_says_and_what_we_ask_are_two_tables(tmp_path):
+    claims = [
+        {"paper": "said", "measured": "a", "agrees": "yes"},  # as older reports left it
+        {"paper": "asked", "measured": "b", "agrees": "not decided", "ours": True},
+    ]
+    report(tmp_path / "results", claims=claims)
+    tables = [
+        "| The paper says | Measured here | Agrees |\n| --- | --- | --- |\n| said | a | **yes** |",
+        "| Question | Measured here | Answer |\n| --- | --- | --- |\n"
+        "| asked | b | **not decided** |",
+    ]
+    for page in export(tmp_path / "results", tmp_path / "out"):
+        assert "\n\n".join(tables) in page.read_text()
+    assert "1 yes, 0 no, 1 open" in (tmp_path / "out" / "README.md").read_text()
+    html = write_overview(tmp_path / "results").read_text()
+    assert html.index("<th>The paper says</th>") < html.index("said")
+    assert html.index("said") < html.index("<th>Question</th>") < html.index("asked")
+
+
+def test_questions_alone_are_not_put_into_the_papers_mouth(tmp_path):
+    report(tmp_path, claims=[{"paper": "q", "measured": "m", "agrees": "no", "ours": True}])
+    pages = [*export(tmp_path, tmp_path / "out"), write_overview(tmp_path)]
+    assert not any("The paper says" in page.read_text() for page in pages)
+
+
+def test_reports_of_an_earlier_version_and_other_folders_are_kept_apart(tmp_path):
+    report(tmp_path / "results", claims=[{"paper": "old", "measured": "m", "agrees": "no"}])
+    _, page = export(tmp_path / "results", tmp_path / "out")
+    earlier = "## What the paper says, and what was measured here"
+    page.write_text(page.read_text().replace("## Claims, and what was measured", earlier))
+    (tmp_path / "out" / "notes").mkdir()
+    (tmp_path / "out" / "notes" / "README.md").write_text("# Not a report\n")
+    text = overview_page(tmp_path / "out")
+    assert "| old | m | **no** |" in text
+    assert "Not a report" not in text
+
+
+def test_the_results_page_of_the_documents_is_made_from_its_reports():
+    results = Path(__file__).parents[3] / "docs" / "results"
+    assert (results / "README.md").read_text(encoding="utf-8") == overview_page(results)
 
 
 def test_text_stays_text_in_the_overview(tmp_path):

@@ -145,11 +145,18 @@ def sentence(found: Paired | None, text: str, more: str, less: str) -> str:
     return text.format(more if answer == "yes" else less)
 
 
-def claim(paper: str, measured: str, found: Paired | None, expected: Expected = "more") -> Claim:
+def claim(
+    paper: str,
+    measured: str,
+    found: Paired | None,
+    expected: Expected = "more",
+    *,
+    ours: bool = False,
+) -> Claim:
     """A claim that one difference decides; its numbers are kept beside the sentence."""
     numbers = (
         {"mean": found.mean, "low": found.low, "high": found.high, "pairs": found.count}
         if found
         else {}
     )
-    return Claim(paper, measured, decide(found, expected), numbers)
+    return Claim(paper, measured, decide(found, expected), numbers, ours)

@@ -11,7 +11,7 @@ from ibnn.lab.experiments.architectures.record import COST, SECONDS, Record, by_
 from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Run, Settings
 from ibnn.lab.experiments.protocol import protocol
-from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
+from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture, questions
 from ibnn.lab.stats import counted
 from ibnn.lab.training import Result, RunConfig, with_checksum
 
@@ -70,7 +70,7 @@ class Architectures(Experiment):
         return Findings(
             headline=claims.headline(found),
             pictures=[Picture(self.name, figures.draw(found, note), CAPTION)],
-            claims=claims.claims(found),
+            claims=questions(claims.claims(found)),
             rows=[record.row() for record in records],
             tables=[
                 made(group) for group in found.values() for made in (claims.table, claims.lam_table)

@@ -46,7 +46,7 @@ def headline(parts: Parts) -> str:
 
 
 def claims(parts: Parts) -> list[Claim]:
-    """The paper's sentences about its figure."""
+    """The paper's statements about its figure, and how many standard units are equivalent."""
     return [
         expressive(parts),
         non_convex(parts),
@@ -67,6 +67,7 @@ def claims(parts: Parts) -> list[Claim]:
             "Three implicit units are worth more than three standard ones.",
             _units_sentence(parts),
             _units_answer(parts),
+            ours=True,
         ),
     ]
 

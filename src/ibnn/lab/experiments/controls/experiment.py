@@ -15,7 +15,7 @@ from ibnn.lab.experiments.protocol import attack_line, protocol
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness.networks import attacked_images
 from ibnn.lab.experiments.robustness.pgd import pgd_curve, sizes
-from ibnn.lab.results import FEWEST_PAIRS, Claim, Findings, Picture, Table
+from ibnn.lab.results import FEWEST_PAIRS, Claim, Findings, Picture, Table, questions
 from ibnn.lab.training import Result, RunConfig
 
 PAIRS = 10  # in preset paper
@@ -83,7 +83,7 @@ class Controls(ImageExperiment):
         return Findings(
             headline=self.headline(records),
             pictures=self.pictures(settings, records, runs),
-            claims=self.claims(settings, records, runs),
+            claims=questions(self.claims(settings, records, runs)),
             rows=[record.row() for record in records],
             tables=self.tables(settings, records, runs),
             notes=claims.notes(records),

@@ -13,7 +13,7 @@ from ibnn.lab.experiments.controls.arms import FIRST, IMPLICIT, STANDARD
 from ibnn.lab.experiments.controls.experiment import Controls
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.results import Findings
+from ibnn.lab.results import Findings, questions
 from ibnn.lab.training import Result, RunConfig
 
 
@@ -44,7 +44,7 @@ class Variant(Controls):
         published = Records([*elsewhere, *Controls().records(settings, runs)])
         changed = Records(map(Record.from_row, findings.rows))
         remains = claims.remains(published, changed, self.change)
-        return replace(findings, claims=[remains, *findings.claims])
+        return replace(findings, claims=[*questions([remains]), *findings.claims])
 
 
 def _published(settings: Settings) -> Settings:

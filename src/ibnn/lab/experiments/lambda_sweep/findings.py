@@ -45,6 +45,7 @@ def claims(swept: SweepRuns) -> list[Claim]:
             + (f" ({fixed.label})" if fixed else "")
             + f": {difference(rivalry)}",
             rivalry,
+            ours=True,
         ),
     ]
 

@@ -15,7 +15,7 @@ from ibnn.lab.experiments.open_ends.record import EXTENT, Record, Records
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.models import implicit_layers
-from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture
+from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture, questions
 from ibnn.lab.training import Result, RunConfig
 
 # Of a sigma whose solves sum over all pairs, as the plan has it: the 1,024 units of a map of
@@ -59,7 +59,7 @@ class OpenEnds(ImageExperiment):
         return Findings(
             headline=claims.headline(records),
             pictures=[Picture(self.name, claims.draw(records, note), CAPTION)],
-            claims=claims.claims(records),
+            claims=questions(claims.claims(records)),
             rows=[record.row() for record in records],
             tables=[claims.table(records), claims.learnt_table(records)],
             notes=notes,

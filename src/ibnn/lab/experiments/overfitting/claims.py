@@ -33,6 +33,7 @@ def claims(records: Records) -> list[Claim]:
             "(Needed for the rest) The standard network overfits the wrong labels.",
             f"Best epoch minus last epoch, mean over wrong labels above 0: {difference(lost)}.",
             lost,
+            ours=True,
         ),
         claim(
             "The implicit-bias network is more accurate with wrong labels.",
@@ -63,6 +64,7 @@ def claims(records: Records) -> list[Claim]:
             "The gain with wrong labels needs the implicit solve.",
             f"Best accuracy, implicit minus {CONTROL}: {difference(control)}.",
             control,
+            ours=True,
         ),
     ]
 

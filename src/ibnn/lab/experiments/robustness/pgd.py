@@ -112,6 +112,7 @@ class PgdCurves(RobustnessExperiment):
                 f"White box, mean over all eps: {difference(white)}. Drop from the clean accuracy, "
                 f"implicit minus standard: {difference(lost)}",
                 white,
+                ours=True,
             ),
         ]
 
