@@ -152,14 +152,14 @@ def test_lam_and_slope_per_channel_act_on_their_channel():
 
 
 def test_one_lam_with_a_slope_per_channel_is_bounded_per_channel():
-    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 acts as 0\.095"):
+    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 is used as 0\.095"):
         layer = ibnn.Conv2d(1, 2, 3, lam=0.5, slope=[1.0, 10.0], learn_lam=True)
     torch.testing.assert_close(layer.effective_lam, torch.tensor([0.5, 0.095]))
     layer(torch.randn(2, 1, 5, 5)).sum().backward()
 
 
 def test_a_learnt_lam_acts_as_at_most_95_percent_of_the_threshold():
-    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 acts as 0\.095"):
+    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 is used as 0\.095"):
         layer = ibnn.Linear(4, 6, lam=0.5)
     assert layer.effective_lam.item() == pytest.approx(0.095, rel=1e-6)
     assert layer.lam.item() == 0.5

@@ -1,4 +1,4 @@
-"""Implicit-bias neurons for PyTorch: units that listen to their neighbors, solved exactly."""
+"""Implicit-bias neurons for PyTorch: layers with coupled units, solved exactly."""
 
 from ibnn import solver
 from ibnn._core.solution import (

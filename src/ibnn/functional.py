@@ -46,23 +46,23 @@ def implicit_bias(
             `uniqueness_threshold` there may be several solutions; the one found with uniform
             weights is that to which z <- y - lam B(z) descends from z = y.
         slope: steepness p of sigma, positive; a scalar or one value per channel.
-        coupling: who listens to whom (default `Uniform(dims=-1)`): which dims of `y` are units,
-            and their weights. The other dims are independent rows.
+        coupling: which dims of `y` are units, and the weights between them (default
+            `Uniform(dims=-1)`). The other dims are independent rows.
         sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or a `Sigma`.
         solver: "newton" (default), "gradient", "picard", "anderson", "broyden", "lite" (one
             explicit step, not a solution) or a solver object with its settings.
-        adjoint: how gradients come back: "implicit" (exact), "unrolled" (through the solver's
+        adjoint: how gradients are computed: "implicit" (exact), "unrolled" (through the solver's
             steps) or "jfb" (Jacobian-free).
         start: where the solver starts, of y's shape (default: y itself). Given one, no engine is
             used; above the threshold it decides which solution is found.
-        engine: "native", "triton" or "portable" to demand one (see `ibnn.engines`); default: the
-            fastest that serves.
-        atol: absolute error allowed in z (default: a few roundings of the dtype).
+        engine: "native", "triton" or "portable" to use this one (see `ibnn.engines`); default: the
+            fastest that applies.
+        atol: absolute error allowed in z (default: a few times the rounding error of the dtype).
         rtol: error allowed in z relative to |y| (default: likewise).
-        max_steps: steps of the solver at most (default: its own). A row that takes an engine more
-            is left to the solver itself, from y on.
-        on_failure: rows that did not converge "raise" a `ConvergenceError`, "warn" (default) or
-            are left to the caller ("ignore"); also in the backward pass.
+        max_steps: largest number of solver steps (default: the solver's own). A row for which an
+            engine needs more is solved by the solver itself, starting from y.
+        on_failure: for rows that did not converge "raise" a `ConvergenceError`, "warn" (default) or
+            "ignore"; also in the backward pass.
     """
     coupling = Uniform(-1) if coupling is None else coupling
     options = solve_options(
@@ -87,7 +87,7 @@ def solve(
     max_steps: int | None = None,
     on_failure: str = "warn",
 ) -> Solution:
-    """`implicit_bias` with its record: the value, and what is known of each row.
+    """`implicit_bias` with diagnostics: z, and for each row whether and how it was solved.
 
     Examples:
         >>> import torch
@@ -98,16 +98,16 @@ def solve(
         y: the input, as in `implicit_bias`.
         lam: strength of the coupling, a scalar or one value per channel.
         slope: steepness p of sigma, a scalar or one value per channel.
-        coupling: who listens to whom (default `Uniform(dims=-1)`).
+        coupling: weights between the units of a row (default `Uniform(dims=-1)`).
         sigma: the dendritic nonlinearity, a name or a `Sigma`.
         solver: a name or a solver object.
-        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
+        adjoint: how gradients are computed: "implicit", "unrolled" or "jfb".
         start: where the solver starts, of y's shape (default: y itself).
-        engine: "native", "triton" or "portable" to demand one.
+        engine: "native", "triton" or "portable" to use this one.
         atol: absolute error allowed in z.
         rtol: error allowed in z relative to |y|.
-        max_steps: steps of the solver at most.
-        on_failure: rows that did not converge "raise", "warn" or are "ignore"d.
+        max_steps: largest number of solver steps.
+        on_failure: for rows that did not converge "raise", "warn" or "ignore".
     """
     coupling = Uniform(-1) if coupling is None else coupling
     options = solve_options(
@@ -134,7 +134,7 @@ def solve_options(
     on_failure: str = "warn",
     monitor: int = 0,
 ) -> SolveOptions:
-    """The options of a solve from a user's keywords."""
+    """The options of a solve, from keyword arguments."""
     if not isinstance(coupling, Coupling):
         raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
     return SolveOptions(
@@ -173,7 +173,7 @@ def energy(
         y: the input of the neuron.
         lam: strength of the coupling, a scalar or one value per channel.
         slope: steepness p of sigma, a scalar or one value per channel.
-        coupling: who listens to whom (default `Uniform(dims=-1)`).
+        coupling: weights between the units of a row (default `Uniform(dims=-1)`).
         sigma: the dendritic nonlinearity, a name or a `Sigma`.
     """
     coupling = Uniform(-1) if coupling is None else coupling
@@ -203,7 +203,7 @@ def residual(
         y: the input of the neuron.
         lam: strength of the coupling, a scalar or one value per channel.
         slope: steepness p of sigma, a scalar or one value per channel.
-        coupling: who listens to whom (default `Uniform(dims=-1)`).
+        coupling: weights between the units of a row (default `Uniform(dims=-1)`).
         sigma: the dendritic nonlinearity, a name or a `Sigma`.
     """
     coupling = Uniform(-1) if coupling is None else coupling

@@ -1,7 +1,7 @@
 """The dendritic nonlinearity sigma: value, derivatives, primitive and slope bound.
 
 Every sigma here has slope 1 at 0 and values in [-1, 1]; the neuron uses `sigma(slope * x)`.
-To try one of your own, subclass `Sigma`, give it `value` and `primitive`, and pass an instance:
+To use one of your own, subclass `Sigma`, define `value` and `primitive`, and pass an instance:
 
 >>> class Softsign(Sigma):
 ...     name = "softsign"
@@ -31,9 +31,9 @@ _FAR = 8.0  # standard deviations after which the Gaussian is 0 in double precis
 class Sigma:
     """An odd, non-decreasing function with slope 1 at 0.
 
-    `slope_bound` is the largest slope, up or down, `bound` the largest value. Set
-    `certified = False` to use a sigma that is not monotonic: it is then solved all the same, but
-    nothing is proven about it, so thresholds are refused and layers need `bounded=False`.
+    `slope_bound` is the largest absolute slope, `bound` the largest absolute value. Set
+    `certified = False` to use a sigma that is not monotonic. It can be solved, but nothing is
+    proven about it: `uniqueness_threshold` raises an error, and a learnt lam needs `bounded=False`.
     """
 
     name = "sigma"
@@ -157,10 +157,10 @@ class Erf(Sigma):
 
 
 class Peaked(Sigma):
-    """tanh(x) exp(-(a x)^2 / 2): it rises, peaks and falls, and nothing is proven about it.
+    """tanh(x) exp(-(a x)^2 / 2): not monotonic, and nothing is proven about it.
 
     The neuron's equation comes from a model of V1 (Rentzeperis, Prandi and Bertalmio 2025) with a
-    further term, left out by the paper, in which a dendrite answers most to differences of middle
+    further term, left out by the paper, in which a dendrite responds most to differences of medium
     size. Its formula is not in the paper; this family has its shape, and tanh as the case a = 0.
 
     >>> Peaked(0.5).value(torch.tensor([0.5, 1.3, 5.0]))
@@ -205,10 +205,10 @@ BUILT_IN = frozenset((TANH, HARDTANH, ARCTAN, ERF))
 
 
 def register(sigma: Sigma) -> Sigma:
-    """Makes a sigma of your own known by its name, as the built-in ones are.
+    """Register a sigma of your own, so that `sigma=` accepts its name as it does built-in ones.
 
     Args:
-        sigma: it is checked here: odd, and non-decreasing unless it says `certified = False`.
+        sigma: an instance; must be odd, and non-decreasing unless it has `certified = False`.
     """
     return REGISTRY.register(resolve(sigma))
 

@@ -29,7 +29,7 @@ def uniqueness_threshold(
 
     Args:
         slope: steepness p of sigma, a number or one per channel.
-        coupling: who listens to whom (default: uniform weights).
+        coupling: weights between the units of a row (default: uniform).
         sigma: the dendritic nonlinearity, a name or a `Sigma`; its `slope_bound` counts.
     """
     chosen = sigmas.resolve(sigma)
@@ -77,11 +77,11 @@ def paper_threshold(
 def jacobian_range(
     lam: float, slope: float = 10.0, coupling: Coupling | None = None, sigma: str | Sigma = "tanh"
 ) -> tuple[float, float]:
-    """Between which numbers every eigenvalue of K_inf = J^-1 lies, at any z: from 1 / (1 - lam / T)
-    to 1 for lam <= 0, from 1 to 1 / (1 - lam / T) up to the threshold T.
+    """Bounds on every eigenvalue of K_inf = J^-1, at any z: from 1 / (1 - lam / T) to 1 for
+    lam <= 0, from 1 to 1 / (1 - lam / T) for 0 < lam < T, T the threshold of uniqueness.
 
-    So lam < 0 only ever compresses, 0 < lam < T only ever stretches; the mean of a row keeps its
-    size either way.
+    So lam < 0 contracts and 0 < lam < T expands in every direction but the mean of a row, which
+    stays as it is.
 
     Examples:
         >>> jacobian_range(-0.1)
@@ -114,8 +114,9 @@ def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> fl
     """How far |z - y| can be: |lam| sqrt((D^2 - 1) / (3D)) for uniform weights, for any other
     normalized ones the paper's |lam| sqrt(D).
 
-    B is then made of D wins and losses against each other unit, at most 1/D each; their squares sum
-    to most when there is a strict order, where B_i = (2i - D - 1) / D.
+    B_i then sums one term for every other unit, at most 1/D in absolute value and of opposite sign
+    for the two units of a pair. |B| is largest when all units are far apart, where
+    B_i = (2i - D - 1) / D by rank.
 
     Examples:
         >>> largest_move(-0.1, 1)
@@ -142,7 +143,7 @@ def transferred_margin(margin: float, lam: float, units: int) -> float:
 def sharper_margin(
     margin: float, lam: float, units: int, coupling: Coupling | None = None
 ) -> float:
-    """As `transferred_margin`, by how far units really move: M - 2 `largest_move`.
+    """As `transferred_margin`, with the sharper bound on how far units move: M - 2 `largest_move`.
 
     Examples:
         >>> round(sharper_margin(1.0, -0.1, 4), 3)
@@ -152,8 +153,8 @@ def sharper_margin(
 
 
 def largest_row_sum(coupling: Coupling | None) -> float:
-    """How much any unit listens in all, which bounds |B|: 1 for normalized weights; only a matrix
-    given by a user is anything else."""
+    """The largest sum of the weights of one unit, which bounds |B|: 1 for normalized weights; only
+    a `Dense` matrix may have another."""
     if not isinstance(coupling, Dense):
         return 1.0
     return float(coupling.weight().detach().sum(1).amax())

@@ -134,7 +134,7 @@ def test_a_plan_for_other_choices_does_not_fit_an_implicit_model(net: Net) -> No
 @pytest.mark.parametrize("name", ["lam", "only", "slope", "coupling", "learn_lam"])
 def test_what_a_plan_says_is_not_said_twice(net: Net, name: str) -> None:
     values = {"lam": 0.0, "only": "*", "slope": 3.0, "coupling": "layer", "learn_lam": True}
-    with pytest.raises(ValueError, match=f"plan says {name} of every layer: leave {name} out"):
+    with pytest.raises(ValueError, match=f"plan sets {name} of every layer: leave {name} out"):
         ibnn.convert(net, plan=ibnn.Plan({}), **{name: values[name]})
 
 

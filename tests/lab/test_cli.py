@@ -192,7 +192,7 @@ def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
     code, _, err = call(f"{SMOKE} --out results")
     assert code == 130
     assert err.count("\n") == 1
-    assert "the same command goes on" in err
+    assert "the same command resumes" in err
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals")
@@ -214,4 +214,4 @@ def test_ctrl_c_on_a_real_training(tmp_path):
     child.send_signal(signal.SIGINT)
     _, err = child.communicate(timeout=60)
     assert child.returncode == 130
-    assert err == "ibnn: stopped; the same command goes on where it was\n"
+    assert err == "ibnn: stopped; the same command resumes where it was\n"

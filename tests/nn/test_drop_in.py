@@ -235,7 +235,7 @@ class TestLamOneCanTrust:
         assert "lam=-3 acting as -1 (learnt), bounded=(-1.0, 0.0)" in repr(layer)
 
     def test_a_bound_above_the_threshold_is_cut(self):
-        with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 acts as 0\.095"):
+        with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0\.5 is used as 0\.095"):
             layer = ibnn.Linear(4, 6, lam=0.5, bounded=(0.0, 0.9))
         assert layer.effective_lam.item() == pytest.approx(0.095)
 

@@ -14,11 +14,11 @@ from ibnn._core import later
 
 
 class ConvergenceWarning(UserWarning):
-    """Some rows were not solved to the tolerance asked for."""
+    """Some rows were not solved to the requested tolerance."""
 
 
 class ConvergenceError(RuntimeError):
-    """Some rows were not solved to the tolerance asked for, and `on_failure="raise"`."""
+    """Some rows were not solved to the requested tolerance, and `on_failure="raise"`."""
 
 
 class ThresholdWarning(UserWarning):
@@ -37,7 +37,7 @@ class Solution:
         unique: of each row, whether no other solution is proven to be near: always below the
             threshold; above it, where the energy is strictly convex around z. Never where sigma
             is not certified, unless lam = 0. On a GPU and inside torch.func and torch.compile only
-            the threshold is asked.
+            the threshold is checked.
     """
 
     value: Tensor
@@ -136,7 +136,7 @@ def report(
 ) -> None:
     """Reports failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore".
 
-    On a GPU a warning comes when the host hears of the failure, and nothing waits for it.
+    On a GPU a warning comes when the flag has reached the host; nothing waits for it.
     """
     if on_failure == "ignore" or (on_failure == "warn" and watcher is not None and watcher.warned):
         return

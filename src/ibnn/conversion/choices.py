@@ -1,4 +1,4 @@
-"""What a user says of the layers of a conversion: which ones, their lam, their coupling."""
+"""The arguments of a conversion, checked: which layers, their lam, their coupling."""
 
 import copy
 import math

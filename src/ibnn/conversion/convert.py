@@ -76,14 +76,14 @@ def convert(
             function of name and layer.
         only: the layers to convert, as a pattern of their names ("features.*", "*" also fits
             dots), a list of patterns, or a function of name and layer.
-        skip_head: leave the classifier: the layer registered last if it is a Linear or has a
-            kernel of size 1, else the last Linear. Registration is all that can be known without
-            running.
+        skip_head: leave the classifier as it is: the layer registered last if it is a Linear or
+            has a kernel of size 1, else the last Linear. (Without running the model only the order
+            of registration is known.)
         plan: the plan of an earlier conversion (`ibnn.Plan`, its dict or its JSON), which is
-            rebuilt; it says all that `lam`, `only`, `skip_head`, `slope`, `coupling`, `sigma`,
-            `learn_lam`, `learn_slope` and `bounded` would, so those are left out.
+            rebuilt; it sets `lam`, `only`, `skip_head`, `slope`, `coupling`, `sigma`, `learn_lam`,
+            `learn_slope` and `bounded`, so those must not be given.
         recalibrate: batches, or (batch, target) pairs, on which the running statistics of batch
-            norms are computed anew: each the plain average over these batches.
+            norms are recomputed, as the plain average over these batches.
         coupling: a name is for convolutions, linear layers stay with `Uniform(-1)`; an object is
             copied for every layer. By kind of layer: `{"conv": "channels", "linear":
             ibnn.Dense(units=64)}` (also "features" for linear layers, their default). Or a
@@ -95,18 +95,18 @@ def convert(
         bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
         solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
             solver object.
-        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
-        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        adjoint: how gradients are computed: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: use this one; default: the fastest that applies.
         atol: absolute error allowed in z.
         rtol: error allowed in z relative to |y|.
-        max_steps: steps of the solver at most.
-        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
+        max_steps: largest number of solver steps.
+        on_failure: for rows that did not converge "raise", "warn" (once per layer) or "ignore".
 
     Parameters with their names, ties and flags, buffers, hooks, modes and parametrizations are
     kept, and lazy layers stay lazy; a forward hook of a converted layer sees z. Encoder layers of
-    torch lose their fused inference path, which would pass the bias by: theirs are the only
-    outputs that can change, by rounding, when lam is 0. A layer whose weights are read by a
-    function call (`F.linear(x, layer.weight)`) cannot be told from one that is called: its
+    torch lose their fused inference path, which would skip the bias: theirs are the only
+    outputs that can change, by rounding, when lam is 0. A layer whose weights are used in a
+    function call (`F.linear(x, layer.weight)`) is converted too, but its bias is never applied: its
     `last_solve` stays None.
 
     Examples:
@@ -200,17 +200,17 @@ def conversion_report(
         skip_head: leave the classifier.
         plan: the plan of an earlier conversion.
         slope: steepness p of sigma.
-        coupling: who listens to whom.
+        coupling: weights between the units of a row.
         sigma: the dendritic nonlinearity.
         learn_lam: whether lam becomes a parameter.
         learn_slope: whether slope is a parameter.
         bounded: limits of a learnt lam.
         solver: how z is found.
-        adjoint: how gradients come back.
-        engine: demands an engine.
+        adjoint: how gradients are computed.
+        engine: the engine to use.
         atol: absolute error allowed in z.
         rtol: error allowed in z relative to |y|.
-        max_steps: steps of the solver at most.
+        max_steps: largest number of solver steps.
         on_failure: what happens to rows that did not converge.
     """
     keywords = _check_options(
@@ -276,7 +276,7 @@ def _survey(model: Any, given: Mapping[str, Any], plan: Any) -> tuple[Survey, Pl
     defaults = inspect.signature(convert).parameters
     twice = [n for n in _PLANNED if given[n] is not defaults[n].default]
     if twice:
-        raise ValueError(f"plan says {twice[0]} of every layer: leave {twice[0]} out")
+        raise ValueError(f"plan sets {twice[0]} of every layer: leave {twice[0]} out")
     planned = resolve_plan(plan)
     todo = survey(model, lambda name, layer: name in planned.layers, False, "not in the plan")
     _check_fit(planned, model, todo)

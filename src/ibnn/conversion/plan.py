@@ -22,7 +22,7 @@ class LayerPlan:
     """The choices of one implicit layer.
 
     Attributes:
-        coupling: who listens to whom, as `Coupling.config()` has it, with all it takes to rebuild.
+        coupling: `Coupling.config()`, with all that is needed to rebuild the coupling.
         sigma: name of the dendritic nonlinearity; one of your own must be registered
             (`ibnn.sigma.register`) where the plan is read.
         slope: steepness of sigma, a number or one per channel.

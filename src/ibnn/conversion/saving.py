@@ -70,13 +70,13 @@ def load(folder: Folder, model: Model) -> Model:
     """A copy of `model` with the implicit layers and the weights that `folder` holds.
 
     The folder is one that `ibnn.save` wrote, or one of `save_pretrained` of a converted Hugging
-    Face model, whose config carries the plan. Plain `from_pretrained` on the latter gives a
-    standard network: it does not know of the plan. Needs safetensors.
+    Face model, whose config holds the plan. Plain `from_pretrained` on the latter ignores the plan
+    and gives a standard network. Needs safetensors.
 
     Args:
         folder: where the network is.
         model: the same network before its conversion (e.g. `AutoModel.from_config(config)`), or
-            with the same implicit layers; its weights do not matter, and it is left alone.
+            with the same implicit layers; its weights do not matter, and it is not changed.
 
     Raises:
         ValueError: one line that names what is damaged, of another version, or does not fit.

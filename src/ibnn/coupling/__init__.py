@@ -1,4 +1,4 @@
-"""Who listens to whom: the weights w of the lateral sum, and the sums made with them."""
+"""Couplings: which units form a row, the weights between them, and sums with these weights."""
 
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.dense import Dense

@@ -4,7 +4,7 @@ A coupling of your own needs its weights and nothing else; it gets sums that tak
 
 >>> import ibnn
 >>> class Ring(ibnn.Coupling):
-...     "Every unit listens to its two neighbors on a ring."
+...     "Every unit is coupled to its two neighbors on a ring."
 ...     def weight(self, dtype=None, units=None):
 ...         here = torch.eye(units[0], dtype=dtype)
 ...         return (here.roll(1, 0) + here.roll(-1, 0)) / 2

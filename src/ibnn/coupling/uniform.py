@@ -1,4 +1,4 @@
-"""Uniform coupling: every unit listens to every unit of its row with weight 1/D."""
+"""Uniform coupling: every unit is coupled to all units of its row with weight 1/D."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,7 +17,7 @@ class Uniform(Coupling):
         Uniform(dims=(-2, -1))
 
     Args:
-        dims: the dims of y whose units listen to each other; all others are independent rows.
+        dims: the dims of y whose units form a row; all other dims are independent rows.
     """
 
     sums = UNIFORM

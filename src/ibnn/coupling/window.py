@@ -1,4 +1,4 @@
-"""Window coupling: units listen to their spatial neighborhood."""
+"""Window coupling: each unit is coupled to its spatial neighborhood."""
 
 import itertools
 import math
@@ -136,7 +136,7 @@ WINDOW = REGISTRY.register(WindowSums())
 class Window(Coupling):
     """w_ik = a fixed profile of the offset k - i, over the last one to three dims.
 
-    At the borders the mass of missing neighbors stays on w_ii, where it does nothing: w is
+    At the borders the weight of missing neighbors is added to w_ii, which has no effect: w is
     symmetric everywhere.
 
     Examples:

@@ -26,7 +26,7 @@ def for_export(model: Model, sample: Any, error: float = 1e-4, steps: int | None
     """A copy of `model` in evaluation mode that `torch.onnx.export`, `torch.jit.trace` and
     `torch.export` can record as plain ops.
 
-    The copy has two attributes more: `.steps`, the Newton steps of every solve, and `.error`, the
+    The copy has two more attributes: `.steps`, the Newton steps of every solve, and `.error`, the
     largest difference of its outputs from those of `model` on the sample. Other inputs may be off
     by more: measure on data of your own. Sizes of the units (not of the batch) are those of the
     sample. Gradients pass through the steps; train the original.

@@ -14,7 +14,7 @@ OWN: dict[str, tuple[str, str]] = {
     ),
     "pixle": ("robustness.pixle:PixleBars", "robust accuracy under Pixle, a black-box attack"),
     "memorization": ("accuracy.memorization:Memorization", "accuracy against wrong labels"),
-    "overfitting": ("overfitting.experiment:Overfitting", "wrong labels learnt by heart"),
+    "overfitting": ("overfitting.experiment:Overfitting", "memorized wrong labels"),
     "transfer": ("transfer.experiment:Transfer", "trained standard networks, converted"),
     "controls": ("controls.experiment:Controls", "other maps in place of the implicit solve"),
     "controls-torch": ("controls.variant:ControlsTorch", "the same, torch's start"),

@@ -28,7 +28,7 @@ FRACTION_OF_THRESHOLD = 0.95
 
 @dataclass(frozen=True)
 class Limits:
-    """Between which values lam acts; None is no limit."""
+    """The limits of lam; None is no limit."""
 
     low: float | None = None
     high: Tensor | None = None
@@ -74,7 +74,7 @@ def check_lam(
     learnt: bool,
     bounded: Bounded,
 ) -> None:
-    """Warns where lam does not act as it was given, or the solution may not be the only one."""
+    """Warns where the lam that is used is not the one given, or z may not be the only solution."""
     if bounded and learnt:
         acting = limits_of(bounded, slope, coupling, sigma).keep(lam.detach())
         given, used = torch.broadcast_tensors(lam.detach(), acting)
@@ -82,8 +82,8 @@ def check_lam(
         if bool(changed.any()):
             given, used = float(given[changed][0]), float(used[changed][0])
             warn_user(
-                f"lam={given:.4g} acts as {used:.4g}: a learnt lam is kept within its bounds "
-                "(bounded=False takes them away)",
+                f"lam={given:.4g} is used as {used:.4g}: a learnt lam is kept within its bounds "
+                "(bounded=False removes them)",
                 ThresholdWarning,
             )
         return

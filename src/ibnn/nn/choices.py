@@ -1,4 +1,4 @@
-"""What a layer may be told, made into what it computes with."""
+"""The arguments of a layer, checked and resolved: coupling, lam and slope."""
 
 from typing import Any
 

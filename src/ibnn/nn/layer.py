@@ -34,10 +34,10 @@ class ImplicitLayer(nn.Module):
     """Base class of every layer with an implicit bias.
 
     Attributes:
-        lam: the strength as it is stored; `effective_lam` is the one that acts.
-        slope: the steepness of sigma; `effective_slope` is the one that acts.
-        coupling: who listens to whom.
-        last_solve: how the latest forward pass was solved.
+        lam: strength of the coupling as stored; `effective_lam` is the value that is used.
+        slope: steepness of sigma as stored; `effective_slope` is the value that is used.
+        coupling: weights between the units of a row.
+        last_solve: convergence, residual and steps of the latest forward pass.
     """
 
     lam: Tensor
@@ -184,13 +184,13 @@ class ImplicitLayer(nn.Module):
 
     @property
     def effective_slope(self) -> Tensor:
-        """The slope that acts: a learnt one is kept positive."""
+        """The slope that is used: a learnt one is kept positive."""
         return keep_above(self.slope, _SMALLEST_SLOPE) if self.learn_slope else self.slope
 
     @property
     def effective_lam(self) -> Tensor:
-        """The lam that acts: a learnt one is kept within its bounds, by default below 0.95 of the
-        threshold of uniqueness."""
+        """The lam that is used: a learnt one is kept within its bounds, by default below 0.95 of
+        the threshold of uniqueness."""
         return self._acting_lam(self.effective_slope)
 
     def _acting_lam(self, slope: Tensor) -> Tensor:
@@ -223,7 +223,7 @@ class ImplicitLayer(nn.Module):
         """F: y -> z.
 
         Args:
-            y: what the layer before the bias computes.
+            y: the output of the affine map.
         """
         if y.is_complex():  # asked before lam, which `layer.to(torch.complex64)` makes complex too
             raise TypeError(f"units must be real, they are compared; got {y.dtype}")

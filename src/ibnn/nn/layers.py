@@ -27,24 +27,23 @@ class ImplicitBias(ImplicitLayer):
         tensor([-0.0256,  0.0288,  0.0468])
 
     Args:
-        lam: strength of the coupling, where it starts if it is learnt; a number, or one per
+        lam: strength of the coupling, the initial value if it is learnt; a number, or one per
             channel (the dim before the units). Below zero units are pulled together.
         slope: steepness p of sigma, a number or one per channel.
-        coupling: who listens to whom (default `ibnn.Uniform(-1)`).
+        coupling: weights between the units of a row (default `ibnn.Uniform(-1)`).
         sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
         learn_lam: whether lam is a parameter.
         learn_slope: whether slope is a parameter.
-        bounded: limits of a learnt lam. True: it acts as at most 0.95 of the threshold of
-            uniqueness; (low, high): also within these, e.g. (-1, 0) keeps it negative;
-            False: none.
+        bounded: limits of a learnt lam. True: at most 0.95 of the threshold of uniqueness;
+            (low, high): also within these, e.g. (-1, 0) keeps it negative; False: none.
         solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
             solver object.
-        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
-        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        adjoint: how gradients are computed: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: use this one; default: the fastest that applies.
         atol: absolute error allowed in z.
         rtol: error allowed in z relative to |y|.
-        max_steps: steps of the solver at most.
-        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
+        max_steps: largest number of solver steps.
+        on_failure: for rows that did not converge "raise", "warn" (once per layer) or "ignore".
         device: of lam and slope.
         dtype: of lam and slope.
     """
@@ -107,25 +106,25 @@ class Linear(ImplicitLayer, nn.Linear):
 
     Args:
         in_features: as in `torch.nn.Linear`.
-        out_features: as in `torch.nn.Linear`; the units that listen to each other.
+        out_features: as in `torch.nn.Linear`; the units of a row.
         bias: as in `torch.nn.Linear`.
         device: of all parameters.
         dtype: of all parameters.
-        lam: strength of the coupling, where it starts if it is learnt.
+        lam: strength of the coupling, the initial value if it is learnt.
         slope: steepness p of sigma.
-        coupling: who listens to whom (default `ibnn.Uniform(-1)`).
+        coupling: weights between the units of a row (default `ibnn.Uniform(-1)`).
         sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an `ibnn.Sigma`.
         learn_lam: whether lam is a parameter.
         learn_slope: whether slope is a parameter.
         bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
         solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or a
             solver object.
-        adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
-        engine: "native", "portable", ...: demands one; default: the fastest that serves.
+        adjoint: how gradients are computed: "implicit", "unrolled" or "jfb".
+        engine: "native", "portable", ...: use this one; default: the fastest that applies.
         atol: absolute error allowed in z.
         rtol: error allowed in z relative to |y|.
-        max_steps: steps of the solver at most.
-        on_failure: rows that did not converge "raise", "warn" (once per layer) or are "ignore"d.
+        max_steps: largest number of solver steps.
+        on_failure: for rows that did not converge "raise", "warn" (once per layer) or "ignore".
     """
 
     def __init__(
@@ -223,16 +222,16 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
             stride: a number, or one per dim.
             padding: a number, one per dim, "same" or "valid".
             dilation: a number, or one per dim.
-            groups: how many groups of channels are convolved each on its own.
+            groups: number of groups of channels that are convolved separately.
             bias: whether each output channel has one.
             padding_mode: "zeros", "reflect", "replicate" or "circular".
             device: of all parameters.
             dtype: of all parameters.
-            lam: strength of the coupling, where it starts if it is learnt; a number, or with a
+            lam: strength of the coupling, the initial value if it is learnt; a number, or with a
                 coupling within channels one per channel.
             slope: steepness p of sigma, likewise.
-            coupling: who listens to whom: "space" (default: each channel's map on its own),
-                "channels" (across channels at one position), "layer" (all units), or an object.
+            coupling: which units form a row: "space" (default: those of one channel), "channels"
+                (all channels at one position), "layer" (all units), or a coupling object.
             sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an
                 `ibnn.Sigma`.
             learn_lam: whether lam is a parameter.
@@ -240,13 +239,13 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
             bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
             solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or
                 a solver object.
-            adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
-            engine: "native", "portable", ...: demands one; default: the fastest that serves.
+            adjoint: how gradients are computed: "implicit", "unrolled" or "jfb".
+            engine: "native", "portable", ...: use this one; default: the fastest that applies.
             atol: absolute error allowed in z.
             rtol: error allowed in z relative to |y|.
-            max_steps: steps of the solver at most.
-            on_failure: rows that did not converge "raise", "warn" (once per layer) or are
-                "ignore"d.
+            max_steps: largest number of solver steps.
+            on_failure: for rows that did not converge "raise", "warn" (once per layer) or
+                "ignore".
         """
         super().__init__(  # of nn.Conv1d, 2d or 3d
             in_channels,

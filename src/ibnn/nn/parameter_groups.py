@@ -11,12 +11,12 @@ from ibnn.nn.layer import ImplicitLayer
 def parameter_groups(
     model: nn.Module, lr: float, weight_decay: float = 0.0, lam_lr: float | None = None
 ) -> list[dict[str, Any]]:
-    """What to hand to an optimizer of torch: two groups, for the weights and for the neuron.
+    """Two parameter groups for a torch optimizer: the weights, and the parameters of the neuron.
 
     Weight decay would pull lam to 0, a standard neuron, and slope to 0, none at all: the second
-    group (lam, slope and what a coupling learns, e.g. the std of a `Window`) has none. Everything
-    else decays as you say, also norms and biases, which some recipes exempt: that is theirs to do.
-    Parameters that do not require gradients are in no group; a group without any is left out.
+    group (lam, slope and the parameters of a coupling, e.g. the std of a `Window`) has none. All
+    other parameters get `weight_decay`, including norms and biases, which some recipes exempt.
+    Parameters that do not require gradients are in no group; an empty group is left out.
 
     Args:
         model: any module.

@@ -1,4 +1,4 @@
-"""What a checkpoint says of a layer beside its weights: slope, sigma and coupling as chosen.
+"""What a checkpoint stores of a layer besides its weights: slope, sigma and coupling as chosen.
 
 One small uint8 tensor of JSON, which safetensors can hold. It is compared on loading, so that a
 layer of slope 3 does not become one of slope 10 in silence; checkpoints of standard layers and of

@@ -55,17 +55,17 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
             stride: a number, or one per dim.
             padding: a number, or one per dim.
             output_padding: a number, or one per dim.
-            groups: how many groups of channels are convolved each on its own.
+            groups: number of groups of channels that are convolved separately.
             bias: whether each output channel has one.
             dilation: a number, or one per dim.
             padding_mode: "zeros", the only one torch has here.
             device: of all parameters.
             dtype: of all parameters.
-            lam: strength of the coupling, where it starts if it is learnt; a number, or with a
+            lam: strength of the coupling, the initial value if it is learnt; a number, or with a
                 coupling within channels one per channel.
             slope: steepness p of sigma, likewise.
-            coupling: who listens to whom: "space" (default: each channel's map on its own),
-                "channels" (across channels at one position), "layer" (all units), or an object.
+            coupling: which units form a row: "space" (default: those of one channel), "channels"
+                (all channels at one position), "layer" (all units), or a coupling object.
             sigma: the dendritic nonlinearity: "tanh", "hardtanh", "arctan", "erf" or an
                 `ibnn.Sigma`.
             learn_lam: whether lam is a parameter.
@@ -73,13 +73,13 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
             bounded: limits of a learnt lam, see `ibnn.ImplicitBias`.
             solver: how z is found: "newton", "gradient", "picard", "anderson", "broyden", "lite" or
                 a solver object.
-            adjoint: how gradients come back: "implicit", "unrolled" or "jfb".
-            engine: "native", "portable", ...: demands one; default: the fastest that serves.
+            adjoint: how gradients are computed: "implicit", "unrolled" or "jfb".
+            engine: "native", "portable", ...: use this one; default: the fastest that applies.
             atol: absolute error allowed in z.
             rtol: error allowed in z relative to |y|.
-            max_steps: steps of the solver at most.
-            on_failure: rows that did not converge "raise", "warn" (once per layer) or are
-                "ignore"d.
+            max_steps: largest number of solver steps.
+            on_failure: for rows that did not converge "raise", "warn" (once per layer) or
+                "ignore".
         """
         parent: Any = super().__init__  # of nn.ConvTranspose1d, 2d or 3d
         parent(

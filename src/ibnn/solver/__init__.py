@@ -35,10 +35,10 @@ _KINDS: dict[str, type[Solver]] = {name: type(REGISTRY.lookup(name)) for name in
 
 
 def register(solver: Solver) -> Solver:
-    """Makes a solver of your own known by its name, as the built-in ones are.
+    """Register a solver of your own, so that `solver=` accepts its name as it does built-in ones.
 
     Args:
-        solver: an instance; its `name` is what users write.
+        solver: an instance; `solver=` accepts its `name`.
     """
     return REGISTRY.register(solver)
 

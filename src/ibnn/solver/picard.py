@@ -11,7 +11,8 @@ from ibnn.solver.system import System
 
 @dataclass(frozen=True)
 class Picard(Iteration):
-    """z <- y - lam B(z). Converges for |lam| * slope * mu below about 1, and says so where not."""
+    """z <- y - lam B(z). Converges for |lam| * slope * mu below about 1; rows that do not are
+    reported."""
 
     name: ClassVar[str] = "picard"
     max_steps: ClassVar[int] = 500

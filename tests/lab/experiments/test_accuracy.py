@@ -149,7 +149,7 @@ def test_all_is_every_experiment_on_what_is_here(tmp_path):
     assert not left_out
     from ibnn.lab.experiments import ExperimentError
 
-    with pytest.raises(ExperimentError, match="no dataset of the paper is here"):
+    with pytest.raises(ExperimentError, match="no dataset of the paper is downloaded"):
         jobs(Settings(preset="cpu"), tmp_path)
 
 

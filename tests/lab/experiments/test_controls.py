@@ -65,7 +65,7 @@ def test_a_control_without_enough_pairs_leaves_the_claim_open():
     few = Records(r for r in networks(WORSE_CONTROLS) if r.arm != "lite" or r.seed < 4)
     claim = claims.needs_solve(few)
     assert claim.agrees == "not decided"
-    assert claim.measured.startswith("Not told apart from implicit: lite.")
+    assert claim.measured.startswith("Difference from implicit not decided: lite.")
 
 
 def test_the_headline_turns_with_the_numbers():

@@ -59,7 +59,7 @@ def test_the_kernel_and_the_images_are_those_of_the_dataset(dataset, kernel, ima
         ({"dtype": "float64"}, "Further", "dtype float64"),
         ({"adjoint": "unrolled"}, "Further", "adjoint unrolled"),
         ({"layers": 2, "channels": 5}, "Network", "UCN(2,5)"),
-        ({"neuron": "mean-field"}, "Neuron", "every unit hears only the mean"),
+        ({"neuron": "mean-field"}, "Neuron", "each unit is coupled only to the mean"),
     ],
 )
 def test_every_setting_follows_the_configuration(change, line, text):

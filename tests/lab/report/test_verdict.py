@@ -180,7 +180,7 @@ def test_overfitting_is_read_from_its_csv(tmp_path):
     assert (
         found["(Needed for the rest) The standard network overfits the wrong labels."] == "**yes**"
     )
-    assert found["It learns fewer wrong labels by heart."] == "**yes**"
+    assert found["It memorizes fewer wrong labels."] == "**yes**"
     # there is no control to compare with
     assert found["The gain with wrong labels needs the implicit solve."] == "**not decided**"
 

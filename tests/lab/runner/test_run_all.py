@@ -153,7 +153,7 @@ def test_ctrl_c_ends_the_workers_and_says_how_to_go_on(tmp_path):
         if event.kind == "epoch":
             raise KeyboardInterrupt
 
-    with pytest.raises(Stopped, match=r"stopped with 1 run to go.*same command goes on"):
+    with pytest.raises(Stopped, match=r"stopped with 1 run to go.*same command resumes"):
         run_all([LONG], tmp_path, engine="processes", on_event=on_event)
     assert pids
     for pid in pids:

@@ -93,7 +93,7 @@ def test_a_run_moves_between_devices_and_says_so(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit) as ended:
         main(["train", "--config", "run.toml", "--out", "moved", "--device", "cpu:0"])
     assert ended.value.code == 0
-    assert "goes on on cpu:0; until now it was trained on cpu" in capsys.readouterr().out
+    assert "resuming on cpu:0; trained on cpu before" in capsys.readouterr().out
     whole, moved = (RunFolder(tmp_path / name, config.identity()) for name in ("whole", "moved"))
     assert_same_run(whole, moved)
     assert whole.result().environment["devices_used"] == ["cpu"]

@@ -1,4 +1,4 @@
-"""A model under many attacks: robust accuracy by each and by all, and whether to believe it."""
+"""A model under many attacks: robust accuracy under each and under all, and checks of both."""
 
 import time
 from collections.abc import Callable, Sequence

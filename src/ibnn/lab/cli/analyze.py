@@ -16,7 +16,7 @@ def analyze(
         float | None, typer.Option(help="Convert a standard network to this lam first.")
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Instead of the run's own; see `ibnn data list`.")
+        str | None, typer.Option(help="Dataset other than the run's own; see `ibnn data list`.")
     ] = None,
     data: Data = None,
     sections: Annotated[
@@ -25,9 +25,13 @@ def analyze(
     images: Annotated[
         int | None, typer.Option(help="Training images to measure on (default: 128).")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Of the sample of images and of directions.")] = 0,
-    float64: Annotated[bool, typer.Option("--float64", help="In double precision.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Less of everything.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of the sample of images and directions.")] = 0,
+    float64: Annotated[
+        bool, typer.Option("--float64", help="Measure in double precision.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer images, lam and directions.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("analysis"),
     device: Device = "cpu",
     debug: Debug = False,

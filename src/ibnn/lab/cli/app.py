@@ -26,7 +26,7 @@ HELP = {"-h", "--help"}
 
 app = typer.Typer(
     name="ibnn",
-    help="Neurons that listen to their neighbors: run the experiments, train, look at results.",
+    help="Implicit-bias neurons: run the experiments, train networks, inspect results.",
     epilog="Example: ibnn run capacity --out results",
     rich_markup_mode=None,
     context_settings={"help_option_names": sorted(HELP)},
@@ -50,7 +50,7 @@ for _command, _line, _example in (
     ),
     (
         convert.convert,
-        "Make a trained standard network implicit, without training.",
+        "Convert a trained standard network to an implicit one, without training.",
         "convert results/runs/6ca99e943534 --lam -0.1 --out converted.safetensors",
     ),
     (
@@ -60,7 +60,7 @@ for _command, _line, _example in (
     ),
     (
         report.report,
-        "Make reports again from stored runs, without training.",
+        "Write reports again from stored runs, without training.",
         "report results",
     ),
     (
@@ -70,7 +70,7 @@ for _command, _line, _example in (
     ),
     (
         warmup.warmup,
-        "Compile the engines beforehand.",
+        "Compile the engines ahead of time.",
         "warmup --device cuda --units 256,1024",
     ),
     (playground.playground, "Train both networks side by side in the browser.", "playground"),

@@ -12,14 +12,18 @@ from ibnn.lab.cli.errors import Debug, stoppable
 def attack(
     checkpoint: Checkpoint,
     eps: Annotated[float, typer.Option(help="Radius of the ball around each image.")],
-    norm: Annotated[str, typer.Option(help="Of the ball: linf or l2.")] = "linf",
+    norm: Annotated[str, typer.Option(help="Norm of the ball: linf or l2.")] = "linf",
     attacks: Annotated[
         str, typer.Option(help="standard, or names with commas: pgd,apgd-t,square,pixle, ...")
     ] = "standard",
-    images: Annotated[int, typer.Option(min=1, help="Only the first of the test split.")] = 1000,
-    quick: Annotated[bool, typer.Option("--quick", help="A tenth of the work.")] = False,
+    images: Annotated[
+        int, typer.Option(min=1, help="Number of test images, the first ones.")
+    ] = 1000,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A tenth of the steps and queries.")
+    ] = False,
     checks: Annotated[bool, typer.Option("--checks/--no-checks")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Of random starts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of random starts.")] = 0,
     batch_size: Annotated[int, typer.Option(min=1)] = 250,
     data: Data = None,
     out: Annotated[
@@ -28,8 +32,8 @@ def attack(
     device: Device = "cpu",
     debug: Debug = False,
 ) -> None:
-    """Attack a trained or converted network: robust accuracy under each attack, what is proven,
-    and whether the numbers can be believed; as text, JSON and a figure."""
+    """Attack a trained or converted network: robust accuracy under each attack, certified accuracy
+    and checks for gradient masking; as text, JSON and a figure."""
     from ibnn.lab.attacks import evaluate, suite
     from ibnn.lab.attacks.evaluation_figure import save
     from ibnn.lab.progress import Steps
@@ -99,7 +103,7 @@ def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int)
     seconds = passes(network, x, attacks, checks) * min(times) / len(batch)
     return (
         f"{len(attacks)} attacks{' and the checks' if checks else ''} on {len(x)} images: about "
-        f"{duration(max(1.0, seconds))} in the network, less where images fall early"
+        f"{duration(max(1.0, seconds))} in the network, less if images are broken early"
     )
 
 

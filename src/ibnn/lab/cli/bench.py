@@ -29,7 +29,7 @@ def bench(
     ] = "cpu",
     debug: Debug = False,
 ) -> None:
-    """Measure what the implicit bias costs on this machine; says beforehand how long it takes."""
+    """Measure what the implicit bias costs on this machine; first prints the estimated time."""
     from ibnn.lab.bench import BenchSettings, run
     from ibnn.lab.cli.choices import prepare_folder
     from ibnn.lab.training import choose_device

@@ -13,7 +13,7 @@ Data = Annotated[
     Path | None, typer.Option("--data", help="Folder of datasets (default: $IBNN_DATA or a cache).")
 ]
 Config = Annotated[
-    Path | None, typer.Option(help="TOML file with any of these; options here come first.")
+    Path | None, typer.Option(help="TOML file with any of these options; the command line wins.")
 ]
 OtherDevice = Annotated[
     str | None, typer.Option(help="auto, cpu (the default), cuda, cuda:1, mps, ...")
@@ -23,7 +23,7 @@ Device = Annotated[
 ]
 Log = Annotated[
     list[str] | None,
-    typer.Option(help="Also tell runs to a listener: tensorboard; may be given again."),
+    typer.Option(help="Also log runs to a listener (tensorboard); may be repeated."),
 ]
 
 if sys.version_info >= (3, 11):
@@ -65,7 +65,7 @@ def typed(values: Mapping[str, Any], kinds: Mapping[str, type], file: Path | Non
 
 
 def prepare_folder(folder: Path) -> Path:
-    """Make the output folder and see that it can be written to, before any work is done."""
+    """Make the output folder and check that it can be written to, before any work is done."""
     from ibnn.lab import files
 
     try:

@@ -17,22 +17,22 @@ if TYPE_CHECKING:
 def convert(
     checkpoint: Annotated[Path, typer.Argument(help="A run's folder, or a network file.")],
     out: Annotated[Path, typer.Option(help="The network file to write (.safetensors).")],
-    lam: Annotated[float, typer.Option(help="Of every converted layer.")] = -0.1,
-    slope: Annotated[float, typer.Option(help="Of sigma at 0: the paper's p.")] = 10.0,
-    sigma: Annotated[str, typer.Option(help="tanh, hardtanh, arctan, erf.")] = "tanh",
+    lam: Annotated[float, typer.Option(help="lam of every converted layer.")] = -0.1,
+    slope: Annotated[float, typer.Option(help="Slope of sigma at 0, the paper's p.")] = 10.0,
+    sigma: Annotated[str, typer.Option(help="Sigma: tanh, hardtanh, arctan or erf.")] = "tanh",
     coupling: Annotated[
-        str, typer.Option(help="Of convolutions: space, channels or layer.")
+        str, typer.Option(help="Coupling of convolutions: space, channels or layer.")
     ] = "space",
     standard: Annotated[
-        bool, typer.Option("--standard", help="The way back: remove every implicit bias.")
+        bool, typer.Option("--standard", help="The reverse: remove every implicit bias.")
     ] = False,
     recalibrate: Annotated[
-        int, typer.Option(help="Training images to compute batch norms anew on; 0 leaves them.")
+        int, typer.Option(help="Training images to recompute batch norms on; 0: keep them.")
     ] = 0,
     data: Data = None,
     debug: Debug = False,
 ) -> None:
-    """Make a trained standard network implicit (same weights, no training), or the reverse.
+    """Convert a trained standard network to an implicit one (same weights), or the reverse.
 
     The file that is written is read by `ibnn attack`, `ibnn analyze` and `ibnn runs show`.
     """
@@ -63,7 +63,7 @@ def convert(
 def converted(opened: OpenedNetwork, lam: float, hint: str, **options: Any) -> OpenedNetwork:
     """An opened network with an implicit bias in every layer but the head.
 
-    `hint` says what to do about one that has it already, in the words of the command.
+    `hint` ends the error message for a network that is implicit already.
     """
     from ibnn.lab.models import implicit_layers
 

@@ -27,13 +27,13 @@ def get(
     data: Data = None,
     debug: Debug = False,
 ) -> None:
-    """Download datasets, checked and resumable; those already there are left alone."""
+    """Download datasets, checked and resumable; those already downloaded are skipped."""
     from ibnn.lab import data as datasets
 
     for name in names:
         with stoppable():
             datasets.get(name, data)
-        typer.echo(f"{name}: there")
+        typer.echo(f"{name}: already downloaded")
 
 
 @group.command("check", epilog="Example: ibnn data check fashion-mnist")
@@ -42,7 +42,7 @@ def check(
     data: Data = None,
     debug: Debug = False,
 ) -> None:
-    """Read datasets and say what is wrong with them."""
+    """Read datasets and report what is wrong with them."""
     from ibnn.lab import data as datasets
 
     problems = []
@@ -50,6 +50,6 @@ def check(
         wrong = datasets.check(name, data)
         problems += wrong
         if not wrong:
-            typer.echo(f"{name}: all is well")
+            typer.echo(f"{name}: ok")
     if problems:
         raise datasets.DataError(*problems)

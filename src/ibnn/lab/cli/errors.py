@@ -1,6 +1,6 @@
-"""Exit codes and the one line an error is told in.
+"""Exit codes and the one-line message of an error.
 
-0 done; 1 some runs failed (or a defect); 2 nothing was done: bad option, no data, no disk;
+0 done; 1 some runs failed (or a bug); 2 nothing was done: bad option, no data, no disk;
 130 stopped by Ctrl-C.
 """
 
@@ -17,12 +17,12 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an e
 
 
 class StoppedError(Exception):
-    """Ctrl-C, with how to go on."""
+    """Ctrl-C, with how to resume."""
 
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turns Ctrl-C into an error that keeps its words (typer would drop them)."""
+    """Turns Ctrl-C into an error that keeps its message (typer would drop it)."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -40,7 +40,7 @@ def explain(error: Any) -> tuple[int, str]:
     stopped = isinstance(error, KeyboardInterrupt | typer.Abort | StoppedError)
     if stopped or getattr(error, "exit_code", None) == STOPPED:
         words = _one_line(error) if isinstance(error, StoppedError) else ""
-        return STOPPED, words or "stopped; the same command goes on where it was"
+        return STOPPED, words or "stopped; the same command resumes where it was"
     if isinstance(error, typer.Exit):
         return error.exit_code, ""
     if hasattr(error, "format_message"):  # typer's own: a bad option or argument
@@ -52,7 +52,7 @@ def explain(error: Any) -> tuple[int, str]:
     if isinstance(error, _expected()):
         return REFUSED, _one_line(error)
     kind = type(error).__name__
-    return FAILED, f"{kind}: {_one_line(error)} (a defect; --debug shows where)"
+    return FAILED, f"{kind}: {_one_line(error)} (a bug; --debug shows the traceback)"
 
 
 def _expected() -> tuple[type[Exception], ...]:
@@ -78,7 +78,7 @@ def _expected() -> tuple[type[Exception], ...]:
 def _system(error: OSError) -> str:
     where = f": {error.filename}" if error.filename else ""
     if error.errno == errno.ENOSPC:
-        return f"the disk is full{where}; make room and give the same command again"
+        return f"the disk is full{where}; free some space and run the same command again"
     return f"{_one_line(error.strerror or error)}{where}"
 
 

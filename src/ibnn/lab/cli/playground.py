@@ -13,10 +13,13 @@ def playground(
         str, typer.Argument(help="A link copied from the page: opens with its settings.")
     ] = "",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65535, help="Port on this machine; 0 is any free one.")
+        int | None, typer.Option(min=0, max=65535, help="Port; 0 is any free one.")
     ] = None,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open it, or only say where it is.")
+        bool,
+        typer.Option(
+            "--browser/--no-browser", help="Open it in a browser, or only print the address."
+        ),
     ] = True,
     out: Annotated[
         Path | None, typer.Option(help="Write the page to this HTML file instead; needs no server.")
@@ -25,7 +28,7 @@ def playground(
 ) -> None:
     """Train a standard and an implicit network side by side in the browser.
 
-    The page is served on this machine alone, until Ctrl-C.
+    The page is served on this machine only, until Ctrl-C.
     """
     import webbrowser
 

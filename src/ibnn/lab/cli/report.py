@@ -21,7 +21,7 @@ def report(
     ] = None,
     debug: Debug = False,
 ) -> None:
-    """Make reports again from stored runs, without training."""
+    """Write reports again from stored runs, without training."""
     from ibnn.lab.report import find_reports, rebuild, write_overview
 
     found = find_reports(folder)
@@ -30,7 +30,7 @@ def report(
     for one in found:
         typer.echo(f"report: {rebuild(one, add)}")
     root = found[0].absolute().parent
-    typer.echo(f"every claim: {write_overview(root)}")
+    typer.echo(f"all claims: {write_overview(root)}")
     if export is not None:
         from ibnn.lab.report.export import export as write_markdown
 

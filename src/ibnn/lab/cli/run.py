@@ -47,39 +47,40 @@ def run(
         typer.Option(help="smoke (seconds), cpu (two cores, the default) or paper (in full)."),
     ] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Instead of the experiment's own; see `ibnn data list`.")
+        str | None,
+        typer.Option(help="Dataset other than the experiment's own; see `ibnn data list`."),
     ] = None,
     data: Data = None,
     out: Annotated[Path | None, typer.Option(help="Folder of runs and reports.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Instead of the preset's number.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Instead of the preset's number.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds, if not the preset's.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs, if not the preset's.")] = None,
     lam: Annotated[
         str | None,
-        typer.Option(help="How lam is found: learnt (the default), frozen, picked, or a number."),
+        typer.Option(help="How lam is chosen: learnt (the default), frozen, picked, or a number."),
     ] = None,
     engine: Annotated[
         str | None,
         typer.Option(
-            help="inline, processes, ray, slurm, or ensemble (many tiny networks as one)."
+            help="Runner: inline, processes, ray, slurm, or ensemble (many tiny networks as one)."
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Runs at a time (default: cores).")] = None,
     address: Annotated[
-        str | None, typer.Option(help="Of a Ray cluster, or a Slurm partition.")
+        str | None, typer.Option(help="Address of a Ray cluster, or a Slurm partition.")
     ] = None,
     device: OtherDevice = None,
     log: Log = None,
     config: Config = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would run, and how long it would take.")
+        bool, typer.Option("--dry-run", help="Only print what would run, and the estimated time.")
     ] = False,
     debug: Debug = False,
 ) -> None:
     """Run an experiment of the paper and write its report (HTML, PNG, PDF, CSV).
 
-    `all` runs every experiment on every dataset that is here. Finished runs are kept and
-    shared between experiments; a stopped command goes on where it was. `index.html` in the
-    output folder has every claim of all reports.
+    `all` runs every experiment on every dataset that is available. Finished runs are kept and
+    shared between experiments; a stopped command resumes where it was. `index.html` in the
+    output folder has the claims of all reports.
     """
     stored = read_settings(config, _KINDS)
     typed(stored, _KINDS, config)
@@ -99,7 +100,7 @@ def run(
     if experiment == "all":
         work, left_out = jobs(settings, chosen.get("data"))
         for line in left_out:
-            typer.echo(f"left out: {line}")
+            typer.echo(f"skipped: {line}")
     else:
         work = [Job(get(experiment), settings)]
     for job in work:
@@ -119,7 +120,7 @@ def run(
         failed += _run(job, root, chosen)
     from ibnn.lab.report import write_overview
 
-    typer.echo(f"every claim: {write_overview(root)}")
+    typer.echo(f"all claims: {write_overview(root)}")
     if failed:
         raise RunsFailedError("; ".join(failed))
     return None
@@ -165,7 +166,7 @@ def _failures(outcome: Outcome, root: Path) -> str:
 
 
 def _refuse_full_disk(outcome: Outcome) -> None:
-    """A full disk fails every run in turn: tell it once, as what it is."""
+    """A full disk fails every run in turn: report it once."""
     import errno
 
     mark = f"OSError: [Errno {errno.ENOSPC}]"

@@ -84,16 +84,16 @@ def clean(
         list[str] | None, typer.Argument(help="Identities, or beginnings of them.")
     ] = None,
     out: Out = Path("results"),
-    failed: Annotated[bool, typer.Option("--failed", help="All that failed.")] = False,
-    unfinished: Annotated[
-        bool, typer.Option("--unfinished", help="All that began and have no result.")
+    failed: Annotated[bool, typer.Option("--failed", help="All failed runs.")] = False,
+    unfinished: Annotated[bool, typer.Option("--unfinished", help="All unfinished runs.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only print what would be removed.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     debug: Debug = False,
 ) -> None:
     """Remove runs: those named, those that failed, those that were never finished."""
     if not (runs or failed or unfinished):
-        raise typer.BadParameter("name runs, or say --failed or --unfinished")
+        raise typer.BadParameter("name runs, or give --failed or --unfinished")
     kinds = {kind for kind, on in (("failed", failed), ("started", unfinished)) if on}
     chosen = {folder.identity: folder for folder in (_one(out, run) for run in runs or [])}
     chosen |= {f.identity: f for f in _runs(out) if f.status() in kinds} if kinds else {}
@@ -111,7 +111,7 @@ def _runs(out: Path) -> list[RunFolder]:
     from ibnn.lab.training import all_runs
 
     if not out.is_dir():
-        raise typer.BadParameter(f"{out} is not a folder; --out says where the runs are")
+        raise typer.BadParameter(f"{out} is not a folder; --out is the folder of the runs")
     return all_runs(out)
 
 

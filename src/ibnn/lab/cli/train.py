@@ -25,78 +25,102 @@ def train(
         str | None,
         typer.Option(help="ucn, resnet20, vit (images), gpt (text), mlp or perceptron."),
     ] = None,
-    layers: Annotated[int | None, typer.Option(help="Blocks of a ucn.")] = None,
-    channels: Annotated[int | None, typer.Option(help="Of each block of a ucn.")] = None,
+    layers: Annotated[int | None, typer.Option(help="Blocks of a ucn: the L of UCN(L,C).")] = None,
+    channels: Annotated[
+        int | None, typer.Option(help="Channels of each block of a ucn: C.")
+    ] = None,
     hidden: Annotated[int | None, typer.Option(help="Units of a perceptron.")] = None,
     width: Annotated[
         int | None, typer.Option(help="Channels of a resnet20, features of vit and gpt, ...")
     ] = None,
     depth: Annotated[int | None, typer.Option(help="Blocks of vit and gpt, layers of mlp.")] = None,
-    heads: Annotated[int | None, typer.Option(help="Of vit and gpt.")] = None,
+    heads: Annotated[int | None, typer.Option(help="Attention heads of vit and gpt.")] = None,
     patch: Annotated[int | None, typer.Option(help="Side of a patch of a vit.")] = None,
     context: Annotated[int | None, typer.Option(help="Characters a gpt sees at once.")] = None,
     place: Annotated[
         str | None,
-        typer.Option(help="Of the neuron in vit and gpt: feed-forward, attention, both."),
+        typer.Option(help="Where vit and gpt use the neuron: feed-forward, attention, both."),
     ] = None,
     neuron: Annotated[
         str | None, typer.Option(help="standard, implicit, or a control: mean-field, ...")
     ] = None,
     lam: Annotated[
-        str | None, typer.Option(help="Where lam starts, or stays; one per layer: 0.1,0.05.")
+        str | None, typer.Option(help="Initial (or fixed) lam; or one per layer: 0.1,0.05.")
     ] = None,
     learn_lam: Annotated[bool | None, typer.Option("--learn-lam/--fix-lam")] = None,
-    slope: Annotated[float | None, typer.Option(help="Of sigma at 0: the paper's p.")] = None,
+    slope: Annotated[float | None, typer.Option(help="Slope of sigma at 0, the paper's p.")] = None,
     learn_slope: Annotated[bool | None, typer.Option("--learn-slope/--fix-slope")] = None,
     bounded: Annotated[
         bool | None,
         typer.Option("--bounded/--unbounded", help="Keep a learnt lam below the threshold."),
     ] = None,
-    coupling: Annotated[str | None, typer.Option(help="space, channels, layer or window.")] = None,
+    coupling: Annotated[
+        str | None, typer.Option(help="Coupling: space, channels, layer or window.")
+    ] = None,
     window: Annotated[int | None, typer.Option(help="Side of the window.")] = None,
-    window_profile: Annotated[str | None, typer.Option(help="box or gaussian.")] = None,
-    window_std: Annotated[float | None, typer.Option(help="Of a gaussian window.")] = None,
-    sigma: Annotated[str | None, typer.Option(help="tanh, hardtanh, arctan, erf.")] = None,
-    solver: Annotated[str | None, typer.Option(help="newton, gradient, picard, ...")] = None,
-    adjoint: Annotated[str | None, typer.Option(help="implicit, unrolled or jfb.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Of weights and data order.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="After the warm-up.")] = None,
-    warmup_epochs: Annotated[int | None, typer.Option(help="With standard neurons.")] = None,
+    window_profile: Annotated[
+        str | None, typer.Option(help="Window weights: box or gaussian.")
+    ] = None,
+    window_std: Annotated[
+        float | None, typer.Option(help="Standard deviation of a gaussian window.")
+    ] = None,
+    sigma: Annotated[str | None, typer.Option(help="Sigma: tanh, hardtanh, arctan or erf.")] = None,
+    solver: Annotated[
+        str | None, typer.Option(help="Solver: newton, gradient, picard, ...")
+    ] = None,
+    adjoint: Annotated[
+        str | None, typer.Option(help="Gradients: implicit, unrolled or jfb.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights and data order.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs after the warm-up.")] = None,
+    warmup_epochs: Annotated[
+        int | None, typer.Option(help="Warm-up epochs with standard neurons.")
+    ] = None,
     batch_size: Annotated[int | None, typer.Option()] = None,
-    lr_low: Annotated[float | None, typer.Option(help="Learning rate at both ends.")] = None,
-    lr_high: Annotated[float | None, typer.Option(help="Learning rate in the middle.")] = None,
+    lr_low: Annotated[
+        float | None, typer.Option(help="Learning rate at both ends of training.")
+    ] = None,
+    lr_high: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
     momentum: Annotated[float | None, typer.Option()] = None,
-    optimizer: Annotated[str | None, typer.Option(help="sgd or adamw.")] = None,
-    schedule: Annotated[str | None, typer.Option(help="triangle or cosine.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help="Optimizer: sgd or adamw.")] = None,
+    schedule: Annotated[str | None, typer.Option(help="Learning rate: triangle or cosine.")] = None,
     lr_warmup: Annotated[
-        float | None, typer.Option(help="Fraction of a cosine in which the rate rises.")
+        float | None, typer.Option(help="Fraction of a cosine schedule that is warm-up.")
     ] = None,
-    augmentation: Annotated[str | None, typer.Option(help="none or crop-flip.")] = None,
-    weight_decay: Annotated[float | None, typer.Option(help="Of the optimizer.")] = None,
+    augmentation: Annotated[
+        str | None, typer.Option(help="Augmentation: none or crop-flip.")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option(help="Weight decay of the optimizer.")
+    ] = None,
     clip: Annotated[
-        float | None, typer.Option(help="Largest norm of the gradient; 0 leaves it alone.")
+        float | None, typer.Option(help="Largest norm of the gradient; 0: no clipping.")
     ] = None,
-    initialisation: Annotated[str | None, typer.Option(help="paper or torch.")] = None,
+    initialisation: Annotated[
+        str | None, typer.Option(help="Initial weights: paper or torch.")
+    ] = None,
     dtype: Annotated[str | None, typer.Option(help="float32 or float64.")] = None,
     share: Annotated[
-        float | None, typer.Option("--fraction", "--share", help="Of the training data.")
+        float | None, typer.Option("--fraction", "--share", help="Fraction of the training data.")
     ] = None,
     label_noise: Annotated[float | None, typer.Option(help="Fraction of wrong labels.")] = None,
     hold_out: Annotated[
         float | None, typer.Option(help="Fraction of the training data to validate on.")
     ] = None,
-    n_train: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
-    n_test: Annotated[int | None, typer.Option(help="Only the first examples.")] = None,
-    validate_every: Annotated[int | None, typer.Option(help="Epochs.")] = None,
+    n_train: Annotated[int | None, typer.Option(help="Use only the first examples.")] = None,
+    n_test: Annotated[int | None, typer.Option(help="Use only the first examples.")] = None,
+    validate_every: Annotated[int | None, typer.Option(help="Epochs between validations.")] = None,
     adversarial_eps: Annotated[
-        float | None, typer.Option(help="Train on images moved this far against the network.")
+        float | None, typer.Option(help="Adversarial training: radius of the PGD attack.")
     ] = None,
     adversarial_steps: Annotated[
-        int | None, typer.Option(help="Gradient steps of that attack (10).")
+        int | None, typer.Option(help="Steps of that attack (default: 10).")
     ] = None,
-    adversarial_norm: Annotated[str | None, typer.Option(help="linf or l2.")] = None,
+    adversarial_norm: Annotated[
+        str | None, typer.Option(help="Norm of that attack: linf or l2.")
+    ] = None,
     autocast: Annotated[
-        str | None, typer.Option(help="bfloat16: mixed precision while training.")
+        str | None, typer.Option(help="Mixed precision while training: bfloat16.")
     ] = None,
     data: Data = None,
     out: Annotated[Path | None, typer.Option(help="Folder of runs.")] = None,
@@ -105,10 +129,10 @@ def train(
     config: Config = None,
     debug: Debug = False,
 ) -> None:
-    """Train one network on one dataset; killed or stopped, the same command goes on.
+    """Train one network on one dataset; the same command resumes a run that was stopped.
 
-    resnet20, vit, gpt and mlp come with the optimizer, schedule and augmentation people use for
-    them; any option given here comes first.
+    resnet20, vit, gpt and mlp have the optimizer, schedule and augmentation that are usual for
+    them; options given here override these.
     """
     from dataclasses import fields
 
@@ -159,7 +183,7 @@ def _train(
     say(f"{config.title()} in {folder.path}")
     before = folder.latest()
     if before is not None and before.devices and before.devices[-1] != describe(place):
-        say(f"goes on on {describe(place)}; until now it was trained on {before.devices[-1]}")
+        say(f"resuming on {describe(place)}; trained on {before.devices[-1]} before")
 
     pieces = "pieces" if dataset.is_text else "images"
 

@@ -12,7 +12,7 @@ from ibnn.lab.cli.errors import Debug
 def warmup(
     device: Device = "auto",
     units: Annotated[
-        str, typer.Option(help="Lengths of rows, with commas; on a GPU, kernels differ by it.")
+        str, typer.Option(help="Row lengths, with commas; a GPU needs a kernel for each.")
     ] = "5,64,1024",
     debug: Debug = False,
 ) -> None:

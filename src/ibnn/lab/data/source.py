@@ -28,7 +28,7 @@ class Source(ABC):
     """A dataset by name: how it is found, fetched and read, and what it is by default.
 
     Args:
-        name: what it is asked for by.
+        name: the name users give.
         about: one line of `ibnn data list`.
         defaults: its network, attack strengths and sizes; None takes them from its image shape.
     """

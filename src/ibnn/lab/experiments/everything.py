@@ -1,4 +1,4 @@
-"""`ibnn run all`: every experiment on every dataset that is here."""
+"""`ibnn run all`: every experiment on every available dataset."""
 
 from dataclasses import dataclass, replace
 
@@ -49,7 +49,7 @@ def _reason(job: Job, data_root: StrPath | None) -> str | None:
     """Why an experiment with a dataset of its own is left out; None if it is not."""
     dataset, present = job.experiment.dataset(job.settings), data.status(data_root)
     if any(entry.name == dataset and not entry.present for entry in present):
-        return f"{dataset} is not here"
+        return f"{dataset} is not downloaded"
     small = job.settings.preset == "cpu" and not job.experiment.cheap
     return "too long for preset cpu" if small and data.defaults(dataset).expensive else None
 
@@ -68,10 +68,10 @@ def _present(settings: Settings, data_root: StrPath | None) -> tuple[list[str], 
         found = [name for name in group if name in here]
         present += found[:1]
         if not found:
-            absent.append(f"{group[0]}: not here, get it with `ibnn data get {group[0]}`")
+            absent.append(f"{group[0]}: not downloaded; `ibnn data get {group[0]}` does it")
     if not present:
         raise ExperimentError(
-            "no dataset of the paper is here, expected at least one (`ibnn data list`), or "
+            "no dataset of the paper is downloaded, expected at least one (`ibnn data list`), or "
             "--dataset digits, which is built in"
         )
     return present, absent

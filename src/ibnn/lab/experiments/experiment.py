@@ -13,7 +13,7 @@ __all__ = ["Experiment", "ExperimentError", "Preset", "Run", "Settings"]
 
 
 class ExperimentError(Exception):
-    """An experiment asked for in a way that does not exist; the message is one line."""
+    """Settings that the experiment does not have; the message is one line."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class Experiment(ABC):
 
     To add one: a class in a file, and `register_experiment` above it.
 
-    `plan` is asked again after its runs have finished, with their results, and may then name
+    `plan` is called again after its runs have finished, with their results, and may then name
     further ones (the best lam of a first sweep, retrained); it ends by naming nothing new.
     """
 

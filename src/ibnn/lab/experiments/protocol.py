@@ -1,4 +1,4 @@
-"""How runs were trained, for readers: every word is read from their configurations."""
+"""How runs were trained, for readers: all of it is read from their configurations."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, fields
@@ -118,17 +118,17 @@ def _slope(config: RunConfig) -> str:
 
 def _coupling(config: RunConfig) -> str:
     if config.network in ("vit", "gpt"):
-        return "every unit hears the units of its own token (w = 1/D)"
+        return "each unit is coupled to the units of its own token (w = 1/D)"
     if not network_kind(config.network).images or config.coupling == "layer":
-        return "every unit hears its whole layer (w = 1/D)"
+        return "each unit is coupled to its whole layer (w = 1/D)"
     if config.coupling == "window":
         side, width = config.window, config.window_std
         wide = "" if width is None else f" of width {width:g}"
         learnt = ", learnt" if config.learn_window else ""
         profile = config.window_profile + wide + learnt
-        return f"every unit hears {side} x {side} of its channel ({profile})"
-    heard = {"space": "its channel", "channels": "the channels at its place"}[config.coupling]
-    return f"every unit hears {heard} (w = 1/D)"
+        return f"each unit is coupled to {side} x {side} of its channel ({profile})"
+    others = {"space": "its channel", "channels": "the channels at its position"}[config.coupling]
+    return f"each unit is coupled to {others} (w = 1/D)"
 
 
 def _lam(configs: Iterable[RunConfig]) -> str:
@@ -178,7 +178,9 @@ def _seeds(configs: Sequence[RunConfig]) -> str:
         for kind in dict.fromkeys(config.neuron for config in configs)
     }
     listed = ", ".join(f"{count} {kind}" for kind, count in counts.items())
-    shared = "; equal seeds share first weights, data order and subsets" if len(counts) > 1 else ""
+    shared = (
+        "; equal seeds share initial weights, data order and subsets" if len(counts) > 1 else ""
+    )
     return listed + shared
 
 

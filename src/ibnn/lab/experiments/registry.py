@@ -35,7 +35,7 @@ def about() -> dict[str, str]:
 
 
 def get(name: str) -> Experiment:
-    """The experiment of that name; an unknown one is an error that tells the nearest."""
+    """The experiment of that name; an unknown one is an error that names the nearest."""
     if name in _REGISTERED:
         return _REGISTERED[name]()
     if name not in OWN:

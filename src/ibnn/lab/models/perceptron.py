@@ -15,7 +15,7 @@ from ibnn.lab.models.neurons.kind import Neuron
 
 
 class Perceptron(nn.Module):
-    """One hidden layer of any kind of neuron; units of an implicit one all listen to each other.
+    """One hidden layer of any kind of neuron; the units of an implicit one are all coupled.
 
     With `outputs=1` the single output is the logit of the second of two classes.
 

@@ -41,7 +41,7 @@ class Attention(nn.Module):
 class Block(nn.Module):
     """x + attention(norm(x)), then x + feed-forward(norm(x)); four times as wide inside.
 
-    The units of one token are one row: no token hears another but through attention.
+    The units of one token are one row: tokens interact through attention only.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from ibnn.lab.training.environment import hardware_lines
 
 @dataclass(frozen=True)
 class Page:
-    """Everything a page tells."""
+    """Everything a page shows."""
 
     experiment: Experiment
     settings: Settings

@@ -37,7 +37,7 @@ def write_report(
     """Write `<root>/<experiment>-<dataset>/report.html` and what belongs to it.
 
     Args:
-        on_measure: told (runs measured so far, of how many).
+        on_measure: called with (runs measured so far, of how many).
         add: CSV of an exported report, whose networks join those trained here, now and later.
     """
     folder = report_folder(experiment, settings, root)

@@ -25,7 +25,7 @@ class EngineOptions:
         address: of a Ray cluster, or the partition of a Slurm cluster.
         checkpoint_seconds: the least time between two checkpoints of a run.
         device: where networks are trained; several are given to the workers in turn.
-        log: names of listeners every run is told to.
+        log: names of the listeners of every run.
     """
 
     root: Path

@@ -97,7 +97,7 @@ def measure(
     batch: int | None = None,
     device: str = "cpu",
 ) -> Pace:
-    """A few steps on images of the right shape; what they show is all the same to the clock."""
+    """A few steps on images of the right shape; their content does not affect the time."""
     place, count = choose_device(device), batch or config.batch_size
     text = network_kind(config.network).text
     shape = (config.context,) if text else tuple(image_shape)

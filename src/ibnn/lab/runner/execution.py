@@ -105,7 +105,7 @@ def collect(
 ) -> tuple[list[Run], list[RunConfig]]:
     """Every finished run with what is measured on it, and the configs of those missing.
 
-    `on_measure` is told (runs measured so far, of how many).
+    `on_measure` is called with (runs measured so far, of how many).
     """
     finished, missing = plan(experiment, settings, root)
     runs: list[Run] = []

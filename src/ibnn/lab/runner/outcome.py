@@ -52,7 +52,7 @@ class Stopped(KeyboardInterrupt):
     def __init__(self, outcome: Outcome, left: int):
         super().__init__(
             f"stopped with {runs(left)} to go ({outcome}); "
-            "the same command goes on from the last checkpoints"
+            "the same command resumes from the last checkpoints"
         )
         self.outcome = outcome
 

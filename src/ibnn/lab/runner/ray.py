@@ -55,7 +55,7 @@ def _connect(ray: Any, options: EngineOptions) -> None:
 
 
 def _knock(address: str) -> None:
-    """Refuse an address where nobody listens; Ray itself would wait for minutes."""
+    """Refuse an address without a Ray cluster; Ray itself would wait for minutes."""
     host, colon, port = address.rpartition("://")[2].partition("/")[0].rpartition(":")
     if not colon:
         return  # "auto", "local": Ray knows

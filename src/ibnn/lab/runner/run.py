@@ -53,7 +53,7 @@ def run_all(
         data_root: where datasets are kept.
         checkpoint_seconds: see `train`.
         device: see `train`; with `auto` or `cuda` the accelerators are given to workers in turn.
-        log: names of listeners each run is told to, see `register_listener`.
+        log: names of the listeners of each run, see `register_listener`.
 
     Raises:
         EngineError: the engine does not exist or cannot start.
@@ -85,7 +85,7 @@ def run_all(
         "inline": 1,
         "ensemble": max(1, len(planned)),
     }.get(engine, min(workers or cores(), max(1, len(planned))))
-    make_listeners(log)  # an unknown or missing one is told before any run, as is a device
+    make_listeners(log)  # an unknown or missing one is an error before any run, as is a device
     _check_device(device, engine, address)
     options = EngineOptions(
         root=Path(root),

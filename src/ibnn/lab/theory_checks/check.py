@@ -1,4 +1,4 @@
-"""What a check is given, and what it hands back: one section of the report."""
+"""What a check is given, and what it returns: one section of the report."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -55,4 +55,4 @@ Check = Callable[[Context, Progress], Section]
 
 
 class DoesNotApply(Exception):
-    """Raised by a check that has nothing to say about this network or data; says why."""
+    """Raised by a check that does not apply to this network or data; says why."""

@@ -52,7 +52,7 @@ class LayerState:
 
     @property
     def units(self) -> int:
-        """D, the number of units that listen to each other."""
+        """D, the number of coupled units."""
         return self.rows(self.y).shape[1]
 
     @property

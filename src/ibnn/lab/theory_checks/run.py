@@ -1,4 +1,4 @@
-"""Every check asked for, one after the other, on one network."""
+"""The chosen checks, one after the other, on one network."""
 
 import time
 import traceback
@@ -16,7 +16,7 @@ from ibnn.lab.theory_checks.check import Context, DoesNotApply, Progress, Sectio
 
 
 class TheoryCheckError(Exception):
-    """Checks asked for in a way that does not exist; one line."""
+    """Checks or settings that do not exist; one line."""
 
 
 @dataclass(frozen=True)

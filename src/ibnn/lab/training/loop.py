@@ -57,7 +57,7 @@ def train(
         device: where it is trained, `"auto"` for the first accelerator. Not part of the run's
             identity: a run may go on on another device, and its result names them all.
         on_epoch: called after every validation; a listener in one function.
-        listeners: told when the training begins, after every validation and when it has finished.
+        listeners: called when training begins, after every validation and when it has finished.
         checkpoint_seconds: a checkpoint follows each epoch, but not sooner than this after the
             one before; the last epoch always has one.
 

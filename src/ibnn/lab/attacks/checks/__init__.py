@@ -1,4 +1,4 @@
-"""Checks that tell a robust model from one that only hides: run with every evaluation."""
+"""Checks for gradient masking and unsolved equations: run with every evaluation."""
 
 from collections.abc import Callable
 

@@ -15,7 +15,7 @@ from ibnn.lab.training.ball import Norm
 
 @dataclass(frozen=True)
 class Check:
-    """One check: passed None where it says nothing about this model; numbers are for JSON."""
+    """One check: passed is None where it does not apply to this model; numbers are for JSON."""
 
     name: str
     passed: bool | None
@@ -70,7 +70,7 @@ class Target:
         return self._done[attack, salt]
 
     def broken(self, attack: Attack, salt: int = 0) -> Tensor:
-        """Which images of the sample were right and are wrong now."""
+        """Which images of the sample were correct and are misclassified now."""
         return self.right & self.attacked(attack, salt).success
 
     def accuracy(self, broken: Tensor) -> float:

@@ -1,4 +1,4 @@
-"""Checks of the forward pass on adversarial images: it is solved, and it says the same again."""
+"""Checks of the forward pass on adversarial images: it is solved, and its predictions repeat."""
 
 import copy
 from typing import Any
@@ -87,8 +87,8 @@ def verified(target: Target) -> Check:
     return Check(
         name,
         not changed and not outside,
-        f"of {count} images of {len(results)} attacks {changed} get another verdict and {outside} "
-        "are outside their ball or [0, 1]",
+        f"of {count} images of {len(results)} attacks {changed} are classified differently "
+        f"and {outside} are outside their ball or [0, 1]",
         {"images": count, "changed": changed, "outside": outside},
     )
 

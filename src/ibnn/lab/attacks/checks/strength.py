@@ -1,4 +1,4 @@
-"""Checks that compare attacks: a larger budget or more knowledge must not help the defender.
+"""Checks that compare attacks: a larger budget or more knowledge must not raise accuracy.
 
 Two finite attacks may differ by a few images in either direction; an order is violated only where
 the sign test says so (`stats.proportion.weaker`).
@@ -33,7 +33,7 @@ def falls_with_eps(target: Target) -> Check:
 
 
 def unbounded(target: Target) -> Check:
-    """Within a ball that holds every image, no image is safe: whoever survives hides."""
+    """Within a ball that holds every image no image is safe: survivors mean masked gradients."""
     n = target.x[0].numel()
     eps = 1.0 if target.norm == "linf" else math.sqrt(n)
     everywhere = [PGD(eps, 50, eps / 10, loss, norm=target.norm) for loss in ("ce", "margin")]

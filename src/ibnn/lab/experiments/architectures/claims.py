@@ -70,7 +70,7 @@ def needs_solve(records: Records) -> Claim:
     if as_good:
         return Claim(question, f"As good or better: {', '.join(as_good)}.", "no")
     if open_ones:
-        return Claim(question, f"Not told apart from it: {', '.join(open_ones)}.", "not decided")
+        return Claim(question, f"Difference not decided: {', '.join(open_ones)}.", "not decided")
     return Claim(question, "It is better than both controls.", "yes")
 
 

@@ -19,7 +19,7 @@ SEEDS = 5
 
 
 class Architectures(Experiment):
-    """Networks with equal seeds: same first weights, order of examples, augmentation, schedule."""
+    """Networks of equal seeds: same initial weights, data order, augmentation and schedule."""
 
     name = "architectures"
     title = "The neuron in ResNet-20, ViT and GPT"

@@ -142,7 +142,7 @@ def _landscape(axes: Axes, y: Tensor, lam: float) -> None:
         ends = [(float(point[0]), float(point[1])) for point in (path[0], path[-1])]
         for text, end in zip(("y", "z"), ends, strict=True):
             axes.annotate(text, end, xytext=(0, -14), textcoords="offset points")
-    axes.set_title(f"Three units find each other, λ = {lam:g}")
+    axes.set_title(f"Three units converge, λ = {lam:g}")
     axes.set_xlabel("(z₁ - z₃) / √2")
     axes.set_ylabel("(2 z₂ - z₁ - z₃) / √6")
     axes.set_aspect("equal")

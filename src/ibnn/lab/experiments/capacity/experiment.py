@@ -1,4 +1,4 @@
-"""The experiment `capacity`: the paper's boundary figure, asked as what three neurons can do.
+"""The experiment `capacity`: what three neurons can represent, on the paper's boundary figure.
 
 Each setting is one run of the protocol (SGD, one seed), and what is measured on it is the search:
 many restarts of the same network with a better optimizer. The two stand side by side.

@@ -102,7 +102,7 @@ def solve_needed(outcomes: Mapping[str, str]) -> tuple[Answer, str]:
         return "no", "; ".join(reasons) + "."
     open_ones = [name for name, outcome in outcomes.items() if outcome != "better"]
     if open_ones:
-        return "not decided", f"Not told apart from implicit: {', '.join(open_ones)}."
+        return "not decided", f"Difference from implicit not decided: {', '.join(open_ones)}."
     return "yes", "Implicit is better than every close control."
 
 
@@ -176,7 +176,7 @@ def robust_claims(records: Records) -> list[Claim]:
 
 
 def contraction_needed(outcomes: Mapping[str, str]) -> tuple[Answer, str]:
-    """The rule for lam < 0, from how it compares with standard and each explicit stand-in.
+    """The rule for lam < 0, from how it compares with standard and each explicit control.
 
     >>> contraction_needed({"standard": "better", "shrink": "worse", "weight decay": "better"})
     ('no', 'shrink does as well or better.')
@@ -190,12 +190,12 @@ def contraction_needed(outcomes: Mapping[str, str]) -> tuple[Answer, str]:
         return "no", f"{' and '.join(enough)} {verb} as well or better."
     open_ones = [name for name, outcome in others.items() if outcome != "better"]
     if open_ones:
-        return "not decided", f"Not told apart from lam = -0.2: {', '.join(open_ones)}."
-    return "yes", "lam = -0.2 is more robust than each explicit stand-in."
+        return "not decided", f"Difference from lam = -0.2 not decided: {', '.join(open_ones)}."
+    return "yes", "lam = -0.2 is more robust than each explicit control."
 
 
 def remains(published: Records, changed: Records, change: str) -> Claim:
-    """Whether the gain of the published settings is there with others, by the plan's words."""
+    """Whether the gain of the published settings remains with others, by the rule of the plan."""
     before, after = gain(published), gain(changed)
     question = f"The gain over the standard network remains {change}."
     numbers = f"Published settings: {before.text()}; {change}: {after.text()}."

@@ -23,7 +23,7 @@ ATTACKED = 1000  # test images under attack
 
 
 class Controls(ImageExperiment):
-    """Arms with equal seeds: same first weights, warm-up, order of images and schedule."""
+    """Arms with equal seeds: same initial weights, warm-up, order of images and schedule."""
 
     name = "controls"
     title = "Controls: does the gain need the implicit solve?"

@@ -58,7 +58,7 @@ def _above(record: Record) -> bool:
 
 
 def headline(records: Records) -> str:
-    """Which options help and which harm; the rest is not told apart."""
+    """Which options help, which harm, and which are not decided."""
     found = family(records)
     if all(judged.difference is None for judged in found.values()):
         return "Not known yet."

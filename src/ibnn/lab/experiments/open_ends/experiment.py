@@ -24,7 +24,7 @@ LARGEST_FOR_ALL_PAIRS = 256
 
 
 class OpenEnds(ImageExperiment):
-    """Networks with equal seeds: same first weights, warm-up, order of images and schedule."""
+    """Networks with equal seeds: same initial weights, warm-up, order of images and schedule."""
 
     name = "open-ends"
     title = "The paper's open ends: slope, extent, channels, sigma, several solutions"

@@ -48,8 +48,8 @@ def claims(records: Records) -> list[Claim]:
             wider,
         ),
         claim(
-            "It learns fewer wrong labels by heart.",
-            f"Fraction of the wrong labels that the last network gives back, implicit minus "
+            "It memorizes fewer wrong labels.",
+            f"Fraction of the wrong labels that the last network predicts, implicit minus "
             f"standard: {difference(by_heart)}.",
             by_heart,
             "less",
@@ -109,8 +109,8 @@ _COLORS = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT, CONTROL: style.OT
 
 
 def draw(records: Records, note: str) -> Figure:
-    """Best and last validation accuracy on the left, labels learnt by heart on the right."""
-    title = "Accuracy with wrong labels, and how many are learnt by heart"
+    """Best and last validation accuracy on the left, memorized labels on the right."""
+    title = "Accuracy with wrong labels, and how many are memorized"
     figure, (left, right) = style.figure(2, width=9.6, height=4.4, title=title)
     for axes, name, line, more in (
         (left, "best", "-", ""),
@@ -131,7 +131,7 @@ def draw(records: Records, note: str) -> Figure:
                 line=line,
             )
     left.set_ylabel("validation accuracy, %")
-    right.set_ylabel("wrong labels given back, %")
+    right.set_ylabel("wrong labels memorized, %")
     for axes in (left, right):
         axes.set_xlabel("wrong training labels, %")
         axes.legend(loc="best", fontsize=7)

@@ -42,7 +42,7 @@ class Overfitting(ImageExperiment):
         return [config for _, config in self._configs(settings)]
 
     def measure(self, run: Run) -> dict[str, Any]:
-        """The fraction of wrong training labels that the network gives back."""
+        """The fraction of wrong training labels that the network has memorized."""
         if not run.config.label_noise:
             return {}
         given = run.examples()
@@ -92,6 +92,5 @@ class Overfitting(ImageExperiment):
 
 CAPTION = (
     "Left: validation accuracy in the best epoch (solid) and after the last one (dotted). Right: "
-    "how many of the wrong training labels the last network gives back; one that learnt nothing "
-    "of them gives back few."
+    "the fraction of the wrong training labels that the last network predicts, i.e. has memorized."
 )

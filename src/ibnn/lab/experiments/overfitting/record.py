@@ -23,7 +23,7 @@ class Record:
     seed: int
     best: float  # validation accuracy, the best epoch
     last: float  # after the last epoch
-    learnt: float | None  # fraction of the wrong labels the network gives back; None without any
+    learnt: float | None  # fraction of the wrong labels the network predicts; None without any
     decline: int  # epoch from which validation accuracy only declines
     epochs: int
     run: str = ""

@@ -1,4 +1,4 @@
-"""The experiment `adversarial-training`: does the neuron help networks that are trained to resist?
+"""The experiment `adversarial-training`: does the neuron help adversarially trained networks?
 
 Every step learns from images moved by PGD (`ibnn.lab.training.adversarial`), the same for all arms.
 """

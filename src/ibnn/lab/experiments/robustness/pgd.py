@@ -145,7 +145,7 @@ class PgdCurves(RobustnessExperiment):
 
 
 def eps_of(run: Run) -> list[float]:
-    """The sizes a run was attacked with; older measurements do not tell, but had today's."""
+    """The sizes a run was attacked with; older measurements do not store them, but had today's."""
     return run.measured.get("eps") or sizes(run.config.dataset)
 
 

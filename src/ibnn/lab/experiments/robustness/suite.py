@@ -101,7 +101,7 @@ class AttackSuite(Controls):
         return suite_claims.suite_claims(records)
 
     def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
-        # the families of networks trained to resist are others
+        # adversarially trained networks have other families
         against = AGAINST_NEGATIVE if {*AGAINST_NEGATIVE} < {*self.arm_names} else ()
         curves = robust_table(records, sizes(self.dataset(settings)), against)
         return [suite_table(records, self.arm_names), curves]

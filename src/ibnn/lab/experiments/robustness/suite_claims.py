@@ -74,7 +74,7 @@ def worst(records: Records) -> Reading:
 
 
 def suite_claims(records: Records) -> list[Claim]:
-    """Learnt lam, lam = -0.2 and its stand-ins in the worst case; and the unfinished solves."""
+    """Learnt lam, lam = -0.2 and its controls in the worst case; and the intermediate states."""
     learnt = family(worst(records), IMPLICIT, [STANDARD])[STANDARD]
     found = family(worst(records), NEGATIVE, AGAINST_NEGATIVE)
     reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})
@@ -111,7 +111,8 @@ def trained_claims(records: Records) -> list[Claim]:
         found = judge({a: paired(read(a), read(STANDARD)) for a in (IMPLICIT, NEGATIVE)})
         claims += [
             judged.claim(
-                f"Trained to resist, {arm} is better than standard. {measure}.", "Minus standard"
+                f"Adversarially trained, {arm} is better than standard. {measure}.",
+                "Minus standard",
             )
             for arm, judged in found.items()
         ]

@@ -132,7 +132,7 @@ def neuron_kind(name: str) -> NeuronKind:
     """The kind of that name.
 
     >>> neuron_kind("mean-field").about
-    'z = y - lam tanh(p (m - y)), m the mean of the map: every unit hears only the mean, no solve'
+    'z = y - lam tanh(p (m - y)), m the mean of the map: each unit is coupled only to the mean, ...'
     """
     if name not in _KINDS:
         raise ValueError(f"neuron is {name!r}, expected one of {', '.join(_KINDS)}")

@@ -1,4 +1,4 @@
-"""Control: every unit hears only the mean of the map; nothing is solved."""
+"""Control: each unit is coupled only to the mean of the map; nothing is solved."""
 
 import torch
 from torch import Tensor
@@ -16,7 +16,7 @@ class MeanFieldMap(OwnLam):
 class MeanField(OwnLamKind):
     name = "mean-field"
     about = (
-        "z = y - lam tanh(p (m - y)), m the mean of the map: every unit hears only the mean, "
-        "no solve"
+        "z = y - lam tanh(p (m - y)), m the mean of the map: each unit is coupled only to the "
+        "mean, no solve"
     )
     makes = MeanFieldMap

@@ -146,7 +146,7 @@ def product(links: Sequence[Factor], lateral: bool = True) -> float:
 
 
 def _picks_without_overlap(module: nn.Module) -> bool:
-    """Max pooling hands every input to one output at most: norm 1."""
+    """Max pooling passes every input to one output at most: norm 1."""
     if not isinstance(module, (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)):
         return False
     kernel, stride = (torch.as_tensor(size) for size in (module.kernel_size, module.stride))

@@ -97,7 +97,7 @@ def _memorizes_less(noisy: Sequence[NoisyTraining]) -> Claim:
     )
     return claim(
         "A network of implicit neurons memorizes less.",
-        f"Wrong labels given back: {percent(fmean(implicit.values()))} (implicit), "
+        f"Wrong labels memorized: {percent(fmean(implicit.values()))} (implicit), "
         f"{percent(fmean(standard.values()))} (standard), means of "
         f"{counted(len(standard), 'seed')}; difference {difference(paired(implicit, standard))}.",
         paired(implicit, standard),

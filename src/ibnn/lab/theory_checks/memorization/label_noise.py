@@ -1,4 +1,4 @@
-"""Does a network learn wrong labels by heart, and does curvature find them?"""
+"""Does a network memorize wrong labels, and does curvature detect them?"""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ class NoisyTraining:
 
     lam: float | None
     seed: int
-    memorized: float  # fraction of the wrong labels it gives back
+    memorized: float  # fraction of the wrong labels it predicts
     accuracy: float  # on test examples with right labels
     curvature: float  # mean over the training examples
     auc: float  # under the ROC curve: chance that a wrong label has the higher curvature

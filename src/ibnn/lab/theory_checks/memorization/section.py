@@ -1,4 +1,4 @@
-"""Section: the curvature of the loss around each example, and wrong labels learned by heart."""
+"""Section: the curvature of the loss around each example, and memorized wrong labels."""
 
 from dataclasses import asdict
 
@@ -39,7 +39,7 @@ def section(context: Context, progress: Progress) -> Section:
     lam, slope = representative_lam(states), float(states[0].slope.max())
     progress(2, steps, "the scaling in its own setting")
     ratios = _ratios(context, slope)
-    progress(3, steps, "wrong labels learned by heart")
+    progress(3, steps, "memorized wrong labels")
     examples, training = (150, 120) if context.quick else (200, 150)
     noisy = _noisy(context, lam, slope, examples, training)
     progress(4, steps, "figures")

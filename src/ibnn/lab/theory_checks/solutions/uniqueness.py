@@ -73,7 +73,7 @@ def certify_uniqueness(
     bound for all of them, and the energy is strictly convex on the box where that J is positive:
     then there is one solution, also for a lam above the threshold.
 
-    >>> y = torch.tensor([-1.0, 1.0], dtype=torch.float64)  # far apart: each hardly hears the other
+    >>> y = torch.tensor([-1.0, 1.0], dtype=torch.float64)  # far apart: hardly coupled
     >>> certify_uniqueness(y, ibnn.implicit_bias(y, 0.2), 0.2).unique  # the threshold is 0.1
     tensor([True])
     """

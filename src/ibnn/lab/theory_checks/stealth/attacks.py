@@ -37,7 +37,7 @@ def without_threshold(victim: Victim, plan: Plan) -> AddedNeuron:
 
 
 def with_threshold(victim: Victim, plan: Plan) -> AddedNeuron:
-    """Tyukin et al.: the neuron wakes only near the trigger, seen from the middle of the data."""
+    """Tyukin et al.: the neuron is active only near the trigger, seen from the mean of the data."""
     middle = plan.sample.mean(0)
     weight = _long(plan.triggers - middle, victim, plan)
     reach = ((plan.triggers - middle) * weight).sum(1)
@@ -48,7 +48,7 @@ def with_threshold(victim: Victim, plan: Plan) -> AddedNeuron:
 def optimized(victim: Victim, plan: Plan) -> AddedNeuron:
     """From there, gradient steps through the exact solve: the same number for every network.
 
-    Wanted: silent on the sample with a margin, awake at the trigger, and no change of any score of
+    Wanted: inactive on the sample with a margin, active at the trigger, no change of any score of
     the sample. The neuron that comes closest is kept.
     """
     first = with_threshold(victim, plan)

@@ -63,7 +63,7 @@ def notes(results: Sequence[AttackResult]) -> list[str]:
     broken = [r.network for r in best if r.leak > r.bound * (1 + 1e-6)]
     kept = f"exceeded on {', '.join(broken)}" if broken else "never exceeded"
     return [
-        "Largest change of a score where the added neuron is silent, as a fraction of the gain: "
+        "Largest change of a score where the added neuron is inactive, as a fraction of the gain: "
         f"{_each(best, lambda r: r.leak)}. The proven bound, "
         f"{_each(best, lambda r: r.bound)}, is {kept}.",
         f"The class changes for {_each(best, lambda r: r.relabeled)} of the verification images.",

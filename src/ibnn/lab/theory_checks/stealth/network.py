@@ -1,6 +1,6 @@
 """A network with one neuron too many, solved exactly: what a stealth attack changes.
 
-s_a(x) = sum_i c_i v_i + c_a v_a, where all D + 1 units feel each other. Nothing is approximated:
+s_a(x) = sum_i c_i v_i + c_a v_a, where all D + 1 units are coupled. Nothing is approximated:
 the added unit moves every z_i. The weight between D + 1 units is 1/D, as the paper writes, or
 `rescaled` to 1/(D + 1).
 """
@@ -41,8 +41,8 @@ class Responses:
 def aim(gain: Tensor, own: Tensor, added: Tensor) -> Tensor:
     """The output weight c_a with own + c_a ReLU(added) = gain.
 
-    z does not depend on the output weights, so s_a is linear in c_a. Where the added unit is silent
-    at its trigger no weight can do it: the weight is zero and the attack has failed.
+    z does not depend on the output weights, so s_a is linear in c_a. Where the added unit is
+    inactive at its trigger no weight can do it: the weight is zero and the attack has failed.
     """
     awake = added > 0
     return torch.where(awake, (gain - own) / torch.where(awake, added, 1.0), 0.0)
@@ -122,11 +122,11 @@ class Victim:
         return replace(neuron, out=aim(gain, own[:, 0], added[:, 0]))
 
     def leak_bound(self) -> float:
-        """The largest change of any score while the added unit is silent.
+        """The largest change of any score while the added unit is inactive.
 
-        What the D units feel of it is |lam|/D at most (|lam| 2/(D + 1) with the other weights), and
-        F does not stretch differences: by 1 in the maximum norm for lam <= 0, by 1/(1 - lam p) in
-        l_2 above. ReLU neither.
+        It shifts the D units by |lam|/D at most (|lam| 2/(D + 1) with the other weights). F is
+        Lipschitz, with constant 1 in the maximum norm for lam <= 0 and 1/(1 - lam p) in l_2 above;
+        ReLU has constant 1.
         """
         if self.lam is None:
             return 0.0

@@ -71,7 +71,7 @@ def section(context: Context, progress: Progress) -> Section:
                 "trigger changes class. Left: probability that the owner sees no score of the "
                 f"verification set move by more than {tolerance} of the attack's gain. Right: "
                 "attacks of which nothing is seen in the whole pool, against the owner's "
-                "tolerance; thin vertical lines: the bounds while the added neuron is silent; "
+                "tolerance; thin vertical lines: the bounds while the added neuron is inactive; "
                 f"dotted: {tolerance}.",
             )
         ],

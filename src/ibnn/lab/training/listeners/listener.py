@@ -1,4 +1,4 @@
-"""What a listener of a run is: three calls, each of which may be left out."""
+"""What a listener of a run is: a few callbacks, each of which may be left out."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +8,7 @@ from ibnn.lab.training.result import Metrics, Result
 
 
 class Listener:
-    """Hears of one run while it is trained. What it raises ends the run, which can be resumed.
+    """Callbacks of one run while it is trained. An exception ends the run, which can be resumed.
 
     >>> class Loud(Listener):
     ...     def on_epoch(self, metrics):
@@ -16,7 +16,7 @@ class Listener:
     """
 
     def on_start(self, config: RunConfig, folder: Path, epochs_done: int) -> None:
-        """The training begins, or goes on after `epochs_done` epochs, warm-up included."""
+        """Training begins, or resumes after `epochs_done` epochs, warm-up included."""
 
     def on_epoch(self, metrics: Metrics) -> None:
         """An epoch was trained and validated; its checkpoint, if one was due, is on the disk."""
