@@ -107,7 +107,7 @@ def test_what_the_paper_says_and_what_we_ask_are_two_tables(tmp_path):
     assert html.index("said") < html.index("<th>Question</th>") < html.index("asked")
 
 
-def test_questions_alone_are_not_put_into_the_papers_mouth(tmp_path):
+def test_a_report_of_questions_alone_has_no_table_of_the_paper(tmp_path):
     report(tmp_path, claims=[{"paper": "q", "measured": "m", "agrees": "no", "ours": True}])
     pages = [*export(tmp_path, tmp_path / "out"), write_overview(tmp_path)]
     assert not any("The paper says" in page.read_text() for page in pages)
