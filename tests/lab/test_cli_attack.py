@@ -44,7 +44,7 @@ def test_a_run_is_attacked_and_everything_is_kept(call, run, tmp_path):
     code, out, err = call("attack", run.path, *quick, "--out", "found")
     assert code == 0
     assert re.fullmatch(
-        r"2 attacks and the checks on 30 images: about .* in the network, less .* fall early",
+        r"2 attacks and the checks on 30 images: about .* in the network, less .* broken early",
         err.splitlines()[0],
     )
     assert "digits UCN(1,2) standard seed 0" in out

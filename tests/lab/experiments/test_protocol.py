@@ -42,7 +42,7 @@ def test_the_kernel_and_the_images_are_those_of_the_dataset(dataset, kernel, ima
         ({"sigma": "arctan"}, "Sigma", "arctan"),
         ({"slope": 3.0}, "Slope p", "3"),
         ({"learn_slope": True}, "Slope p", "10 at the start, learnt"),
-        ({"coupling": "channels"}, "Coupling", "the channels at its place"),
+        ({"coupling": "channels"}, "Coupling", "the channels at its position"),
         ({"coupling": "window", "window": 5}, "Coupling", "5 x 5 of its channel (box)"),
         ({"solver": "gradient"}, "Solver", "gradient"),
         ({"lam": -0.3, "learn_lam": False}, "λ", "fixed: -0.3"),

@@ -62,7 +62,7 @@ class Display(Bars):
         self.say_now_and_then(f"{config.title()}: {event.metrics}{self._left()}")
 
     def _lost(self, event: Event, config: RunConfig) -> None:
-        self.say(f"{config.title()}: worker {event.text}, goes on from its last checkpoint")
+        self.say(f"{config.title()}: worker {event.text}, resumes from its last checkpoint")
 
     def _done(self, event: Event, config: RunConfig) -> None:
         self._end(config)

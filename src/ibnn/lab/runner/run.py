@@ -57,7 +57,7 @@ def run_all(
 
     Raises:
         EngineError: the engine does not exist or cannot start.
-        Stopped: Ctrl-C; workers have ended and the same call goes on.
+        Stopped: Ctrl-C; workers have ended and the same call resumes.
     """
     if engine in _OLD_NAMES:
         new = _OLD_NAMES[engine]
