@@ -182,5 +182,5 @@ def test_a_report_of_another_version_is_left_out_and_said_to_be(root, tmp_path):
     file = tmp_path / "learning-speed-digits" / "findings.json"
     file.write_text(json.dumps({"version": 1}))
     page = write_overview(tmp_path).read_text()
-    assert "another version of ibnn made them: learning-speed-digits" in page
+    assert "another version of ibnn wrote them: learning-speed-digits" in page
     assert "data-fraction-digits/report.html" in page
