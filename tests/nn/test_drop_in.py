@@ -188,6 +188,19 @@ class TestLayouts:
         assert last.is_contiguous(memory_format=torch.channels_last)
         torch.testing.assert_close(last, expected, rtol=1e-5, atol=1e-5)
 
+    def test_channels_last_becomes_contiguous_where_that_is_asked_for(self):
+        layer = ibnn.Conv2d(3, 4, 3, lam=-0.2).to(memory_format=torch.channels_last)
+        x = torch.randn(2, 3, 8, 8).to(memory_format=torch.channels_last).requires_grad_()
+        kept = layer(x)
+        (of_kept,) = torch.autograd.grad(kept.square().sum(), x)
+        layer.keeps_memory_format = False
+        z = layer(x)
+        assert z.is_contiguous()
+        assert not kept.is_contiguous()
+        torch.testing.assert_close(z, kept.contiguous(), rtol=0, atol=0)
+        (of_z,) = torch.autograd.grad(z.square().sum(), x)
+        torch.testing.assert_close(of_z, of_kept)
+
     def test_channels_last_in_three_dims(self):
         y = torch.randn(1, 2, 5, 5, 5).to(memory_format=torch.channels_last_3d)
         z = ibnn.implicit_bias(y, -0.2, coupling=ibnn.Uniform((-3, -2, -1)))

@@ -38,11 +38,15 @@ class ImplicitLayer(nn.Module):
         slope: steepness of sigma as stored; `effective_slope` is the value that is used.
         coupling: weights between the units of a row.
         last_solve: convergence, residual and steps of the latest forward pass.
+        keeps_memory_format: whether z has the memory format of y, as other layers have it (True);
+            False makes it contiguous, which saves two copies of channels-last maps where what
+            follows is contiguous.
     """
 
     lam: Tensor
     slope: Tensor
     coupling: Coupling
+    keeps_memory_format: bool = True
 
     def _add_bias(
         self,
@@ -229,6 +233,8 @@ class ImplicitLayer(nn.Module):
             raise TypeError(f"units must be real, they are compared; got {y.dtype}")
         if self._options_of != self._monitor.number:
             self._write_options()  # torch copies parametrized layers without __setstate__
+        if not self.keeps_memory_format:
+            y = y.contiguous()
         slope = self.effective_slope
         lam = self._acting_lam(slope)
         return value_of_rows(y, lam, slope, self.coupling, None, self._options)

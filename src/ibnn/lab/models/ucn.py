@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import ibnn
 from ibnn.lab.models.few_channels import is_quick
 from ibnn.lab.models.initialize import initialize as draw_weights
 from ibnn.lab.models.networks import NetworkKind
@@ -27,6 +28,9 @@ class Block(nn.Module):
         before, after = (kernel - 1) // 2, kernel // 2
         self.padding = (before, after, before, after)
         self.conv = neuron.conv2d(layer, in_channels, channels, kernel)
+        if isinstance(self.conv, ibnn.ImplicitLayer):
+            # A map is solved as a contiguous row, and `forward` wants it so; channels are not.
+            self.conv.keeps_memory_format = tuple(self.conv.coupling.dims) != (-2, -1)
         self.norm = nn.BatchNorm2d(channels)
 
     def forward(self, x: Tensor) -> Tensor:

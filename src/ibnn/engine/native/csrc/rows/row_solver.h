@@ -22,7 +22,8 @@ template <Sigma kind, class T> struct Rows {
   static constexpr bool on_nodes = kind != Sigma::hardtanh;
   UnitNewton<UnitSums<terms<T>>> newton{kind};
   UnitNewton<UnitSums<terms<double>>> finer{kind};  // for floats near the threshold, or strongly coupled
-  UnitNewton<SortedHardtanh> hard{kind};
+  UnitNewton<SortedHardtanh, T> hard{kind};
+  UnitNewton<SortedHardtanh> finer_hard{kind};  // where T is not enough for its linear systems
   FastRows<kind> nodes;
   Tiny<kind> tiny;
   Narrow<kind> narrow;
@@ -126,7 +127,9 @@ template <Sigma kind, class T> struct Rows {
     const T share = T(1) / static_cast<T>(n);
     normal_guess_by<T>(in_order.data(), [=](long) { return share; }, n, static_cast<T>(strength), near_one.data());
     widen(in_order.data(), n, a), widen(near_one.data(), n, c);
-    *out = hard.find_roots(a.data(), n, strength, tol, c.data());
+    if (quick_hardtanh(strength)) *out = hard.find_roots(a.data(), n, strength, tol, c.data());
+    if (sizeof(T) == 4 && !(out->solved && quick_hardtanh(strength)))
+      *out = finer_hard.find_roots(a.data(), n, strength, tol, c.data());
     if (out->solved) order.scatter(c.data(), n, z);
     return out->solved;
   }
@@ -198,29 +201,41 @@ template <Sigma kind, class T> struct Rows {
     }
     a.resize(n), b.resize(n), c.resize(n), d.resize(n);
     const double rtol = sizeof(T) == 4 ? 5e-6 : 1e-12;  // of floats 1e-4 is promised
-    if (kind == Sigma::hardtanh) {
-      order.sort(z, n);
-      order.gather(z, n, a.data()), order.gather(g, n, b.data());
-    } else {
-      widen(z, n, a), widen(g, n, b);
-    }
-    auto solve_by = [&](auto& units) {
-      const double error = units.solve_jacobian(a.data(), b.data(), n, strength, rtol, c.data());
+    auto solve_by = [&](auto& units, const auto* rhs, auto* x) {
+      const double error = units.solve_jacobian(a.data(), rhs, n, strength, rtol, x);
       if (dot_out) {
         units.potential(d.data());
-        *dot_out = dot(c.data(), d.data(), n);
+        *dot_out = dot(d.data(), x, n);
       }
       return error;
     };
     if (kind == Sigma::hardtanh) {
-      const double error = solve_by(hard);
-      order.scatter(c.data(), n, v);
+      in_order.resize(n), row.resize(n);
+      order.sort(z, n);
+      order.gather(z, n, a.data());
+      double error = std::numeric_limits<double>::infinity();
+      if (quick_hardtanh(strength)) {
+        order.gather(g, n, in_order.data());
+        error = solve_by(hard, in_order.data(), row.data());
+        order.scatter(row.data(), n, v);
+      }
+      if (sizeof(T) == 4 && !(error <= 4 * rtol)) {
+        order.gather(g, n, b.data());
+        error = solve_by(finer_hard, b.data(), c.data());
+        order.scatter(c.data(), n, v);
+      }
       return error;
     }
-    const double error = strength > 0.98 || strength < -100 ? solve_by(finer) : solve_by(newton);
+    widen(z, n, a), widen(g, n, b);
+    const double error =
+        strength > 0.98 || strength < -100 ? solve_by(finer, b.data(), c.data()) : solve_by(newton, b.data(), c.data());
     copy_row(c.data(), n, v);
     return error;
   }
+
+  // Whether linear systems of a row may be solved in T: the condition of J, 1 - c or 1 / (1 - c), times a rounding is to be
+  // well below the 5e-6 that they are solved to.
+  static bool quick_hardtanh(double strength) { return sizeof(T) == 8 || (strength > -8 && strength < 0.96); }
 };
 
 template <Sigma kind, class T> Rows<kind, T>& buffers() {

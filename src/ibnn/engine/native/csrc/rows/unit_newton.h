@@ -11,7 +11,7 @@
 
 namespace ibnn {
 
-inline double dot(const double* a, const double* b, long n) {
+template <class T> double dot(const double* a, const T* b, long n) {
   return sum_of_chunks(n, [=](long first, long end) {
     double s = 0;
     for (long i = first; i < end; ++i) s += a[i] * b[i];
@@ -27,17 +27,17 @@ inline double above_rounding(double residual, double y) {
   return std::fabs(residual) <= 4 * std::numeric_limits<double>::epsilon() * std::fabs(y) ? 0 : residual;
 }
 
-// Sums: set_points(z, n), sum(a, order, out); begin() a row; admit(z, n), which mends points it could not take.
-template <class Sums> class UnitNewton {
+// Sums: set_points(z, n), sum(a, order, out); admit(z, n), which mends points it could not take; product(v, density, c, out),
+// which is J v and returns v . out. Linear systems are solved in Number: floats where that is all that is asked for.
+template <class Sums, class Number = double> class UnitNewton {
  public:
   explicit UnitNewton(Sigma kind) : sums_(kind) {}
 
   // z holds the starting point and receives the best point found. tol bounds max |r|.
   Outcome find_roots(const double* y, long n, double c, double tol, double* z) {
     y_ = y, n_ = n, c_ = c, taken_ = 0;
-    for (auto* a : {&r_, &trial_, &trial_r_, &step_, &diag_, &best_}) a->resize(n);
+    for (auto* a : {&r_, &trial_, &trial_r_, &best_}) a->resize(n);
     Outcome out;
-    sums_.begin();
     sums_.admit(z, n);
     residual(z, r_.data());
     double best = largest(r_.data(), n);
@@ -64,29 +64,33 @@ template <class Sums> class UnitNewton {
 
   // J v = g; returns the relative error of v that its true residual speaks of (see error_from), rtol if all went well.
   // Leaves G(z) readable by potential().
-  double solve_jacobian(const double* z, const double* g, long n, double c, double rtol, double* v) {
+  double solve_jacobian(const double* z, const Number* g, long n, double c, double rtol, Number* v) {
     n_ = n, c_ = c, taken_ = 0;
-    diag_.resize(n), r_.resize(n);
-    sums_.begin();
     sums_.set_points(z, n);
     slopes();
     conjugate_gradients(g, v, rtol, 500);
-    apply(v, r_.data());
-    each([&](long i) { r_[i] -= g[i]; });
-    return std::sqrt(error_from(r_.data()) / std::max(1e-300, dot(v, v, n)));
+    Number* r = cg_r_.data();
+    apply(v, r);
+    const auto size = sum_of_chunks(n, [=](long first, long end) {
+      Number sum = 0;
+      for (long i = first; i < end; ++i) r[i] -= g[i], sum += v[i] * v[i];
+      return sum;
+    });
+    return std::sqrt(error_from(r) / std::max(1e-300, static_cast<double>(size)));
   }
-  int sums_taken() const { return taken_; }
   void potential(double* out) { sums_.sum(nullptr, 0, out); }
 
  private:
   static constexpr int max_steps = 100;
   static constexpr int kMostSums = 2000;
+  static constexpr double kFinest = sizeof(Number) == 4 ? 3e-6 : 1e-9;  // relative error of a step
   long n_ = 0;
   int taken_ = 0;
   double c_ = 0;
   const double* y_ = nullptr;
   Sums sums_;
-  Array<double> r_, trial_, trial_r_, step_, diag_, inverse_, best_, density_, cg_r_, cg_p_, cg_q_;
+  Array<double> r_, trial_, trial_r_, best_, slopes_;
+  Array<Number> rhs_, step_, density_, inverse_, cg_r_, cg_p_, cg_q_;
 
   template <class Job> void each(Job job) const {
     in_chunks(n_, [&](long first, long end) {
@@ -102,29 +106,34 @@ template <class Sums> class UnitNewton {
   }
 
   void slopes() {
-    density_.resize(n_), inverse_.resize(n_);
-    sums_.sum(nullptr, 1, density_.data());
+    for (auto* a : {&density_, &inverse_, &cg_r_, &cg_p_, &cg_q_}) a->resize(n_);
+    slopes_.resize(n_);
+    sums_.sum(nullptr, 1, slopes_.data());
     ++taken_;
     each([&](long i) {
-      const double entry = 1 - c_ * density_[i] + c_ / static_cast<double>(n_);
-      diag_[i] = entry > 0 ? entry : 1;  // above the threshold: it preconditions, and must be positive
-      inverse_[i] = 1 / diag_[i];
+      const double entry = 1 - c_ * slopes_[i] + c_ / static_cast<double>(n_);
+      density_[i] = static_cast<Number>(slopes_[i]);
+      // Above the threshold: it preconditions, and must be positive.
+      inverse_[i] = static_cast<Number>(entry > 0 ? 1 / entry : 1);
     });
   }
 
-  void apply(const double* v, double* out) {
-    sums_.sum(v, 1, out);
+  // out = J v; returns v . out.
+  double apply(const Number* v, Number* out) {
     ++taken_;
-    each([&](long i) { out[i] = v[i] + c_ * (out[i] - density_[i] * v[i]); });
+    return sums_.product(v, density_.data(), c_, out);
   }
 
   // The sums still stand at the current z: residual() was the last to place the points there.
   void newton_direction(double tol) {
     slopes();
-    each([&](long i) { trial_r_[i] = -r_[i]; });
-    const double size = largest(r_.data(), n_);
-    const double rtol = std::min(0.03, std::max(1e-9, std::max(0.1 * tol / size, 0.03 * std::min(1.0, size))));
-    conjugate_gradients(trial_r_.data(), step_.data(), rtol, 200);
+    rhs_.resize(n_), step_.resize(n_);
+    // Floats in units of the largest residual, whose square might be nothing.
+    const double size = largest(r_.data(), n_), unit = sizeof(Number) == 4 ? size : 1;
+    each([&](long i) { rhs_[i] = static_cast<Number>(-r_[i] / unit); });
+    const double rtol = std::min(0.03, std::max(kFinest, std::max(0.1 * tol / size, 0.03 * std::min(1.0, size))));
+    conjugate_gradients(rhs_.data(), step_.data(), rtol, 200);
+    if (unit != 1) each([&](long i) { step_[i] *= static_cast<Number>(unit); });
   }
 
   void advance(double* z) {
@@ -152,14 +161,14 @@ template <class Sums> class UnitNewton {
 
   // The square of the error that a residual of J x = b leaves in x. No eigenvalue of J is below 1 for c < 0; for c > 0 J is
   // near its diagonal where that is small.
-  double error_from(const double* r) const {
+  double error_from(const Number* r) const {
     return sum_of_chunks(n_, [&](long first, long end) {
-      double sum = 0;
+      Number sum = 0;
       for (long i = first; i < end; ++i) {
-        const double error = r[i] * std::max(1.0, inverse_[i]);
+        const Number error = r[i] * std::max(Number(1), inverse_[i]);
         sum += error * error;
       }
-      return sum;
+      return static_cast<double>(sum);
     });
   }
 
@@ -170,40 +179,37 @@ template <class Sums> class UnitNewton {
   };
 
   // Until the error of x is the share rtol of it.
-  void conjugate_gradients(const double* b, double* x, double rtol, int limit) {
-    for (auto* a : {&cg_r_, &cg_p_, &cg_q_}) a->resize(n_);
-    double *r = cg_r_.data(), *p = cg_p_.data(), *q = cg_q_.data();
-    const double* inverse = inverse_.data();
-    double rho = sum_of_chunks(n_, [=](long first, long end) {
-      double sum = 0;
+  void conjugate_gradients(const Number* b, Number* x, double rtol, int limit) {
+    Number *r = cg_r_.data(), *p = cg_p_.data(), *q = cg_q_.data();
+    const Number* inverse = inverse_.data();
+    Advance now = sum_of_chunks(n_, [=](long first, long end) {
+      Number left = 0, rho = 0;
       for (long i = first; i < end; ++i) {
+        const Number error = b[i] * std::max(Number(1), inverse[i]);
         x[i] = 0, r[i] = b[i];
-        p[i] = r[i] * inverse[i];
-        sum += r[i] * p[i];
+        p[i] = b[i] * inverse[i];
+        left += error * error, rho += b[i] * p[i];
       }
-      return sum;
+      return Advance{0, left, rho};
     });
-    double left = error_from(r), size = 0;
-    for (int k = 0; k < limit && taken_ < kMostSums && left > rtol * rtol * size; ++k) {
-      apply(p, q);
-      const double curvature = dot(p, q, n_);
+    for (int k = 0; k < limit && taken_ < kMostSums && now.left > rtol * rtol * now.size; ++k) {
+      const double curvature = apply(p, q);
       if (!(curvature > 0)) {  // above the threshold: keep what there is, or the plain gradient
         if (k == 0) copy_row(b, n_, x);
         return;
       }
-      const double alpha = rho / curvature;
+      const Number alpha = static_cast<Number>(now.rho / curvature);
       const Advance to = sum_of_chunks(n_, [=](long first, long end) {
-        Advance here;
+        Number size = 0, left = 0, rho = 0;
         for (long i = first; i < end; ++i) {
-          const double at = x[i] + alpha * p[i], rest = r[i] - alpha * q[i], error = rest * std::max(1.0, inverse[i]);
+          const Number at = x[i] + alpha * p[i], rest = r[i] - alpha * q[i], error = rest * std::max(Number(1), inverse[i]);
           x[i] = at, r[i] = rest;
-          here.size += at * at, here.left += error * error, here.rho += rest * rest * inverse[i];
+          size += at * at, left += error * error, rho += rest * rest * inverse[i];
         }
-        return here;
+        return Advance{size, left, rho};
       });
-      left = to.left, size = to.size;
-      const double beta = to.rho / rho;
-      rho = to.rho;
+      const Number beta = static_cast<Number>(to.rho / now.rho);
+      now = to;
       each([=](long i) { p[i] = r[i] * inverse[i] + beta * p[i]; });
     }
   }

@@ -109,8 +109,19 @@ template <int M> class UnitSums {
     if (kind_ == Sigma::arctan) return direct_sum<Sigma::arctan>(z_, a, n_, order, out);
     direct_sum<Sigma::erf>(z_, a, n_, order, out);
   }
-  void begin() {}
   void admit(double*, long) {}  // any points will do
+  // out = v + c (P_1(z, v) - density v), density = P_1(z, 1); returns v . out.
+  double product(const double* v, const double* density, double c, double* out) {
+    sum(v, 1, out);
+    return sum_of_chunks(n_, [=](long first, long end) {
+      double dot = 0;
+      for (long i = first; i < end; ++i) {
+        out[i] = v[i] + c * (out[i] - density[i] * v[i]);
+        dot += v[i] * out[i];
+      }
+      return dot;
+    });
+  }
 
  private:
   static constexpr long kFew = 48;
