@@ -21,7 +21,7 @@ torch.manual_seed(0)
 # %% [markdown]
 # ## From y to z
 #
-# `ibnn.implicit_bias` is the neuron as a function. The last dimension holds the units that listen to each other; all dimensions before it are independent rows. Take one row of 200 units, spread like the outputs of a layer:
+# `ibnn.implicit_bias` is the neuron as a function. The last dimension holds the units that are coupled; all dimensions before it are independent rows. Take one row of 200 units, spread like the outputs of a layer:
 
 # %%
 y = torch.randn(200).sort().values * 0.3
@@ -107,7 +107,7 @@ print(f"exact {float(lam.grad):.8f}, by finite differences {float(difference):.8
 # %% [markdown]
 # ## What it changes in a network
 #
-# Three hidden ReLU units make three straight cuts: a standard network fences off a polygon with few corners. Units that listen to each other bend their cuts. To see what three units *can* do, rather than what one lucky start did, train 60 networks at once (one more leading dimension: the function does not mind) and keep the best on the training points. The hidden units are normalized before the output layer, as batch norm would do.
+# Three hidden ReLU units make three straight cuts: a standard network fences off a polygon with few corners. Coupled units bend their cuts. To see what three units *can* do, rather than what one lucky start did, train 60 networks at once (one more leading dimension: the function does not mind) and keep the best on the training points. The hidden units are normalized before the output layer, as batch norm would do.
 
 # %%
 from ibnn.lab import data
