@@ -66,6 +66,17 @@ def test_its_gradients_can_be_differentiated():
     torch.testing.assert_close(ours, exact, rtol=0, atol=3e-5 * float(exact.abs().max()))
 
 
+def test_the_default_dtype_does_not_matter():
+    layer, x = problem(SHAPES[1], torch.contiguous_format)
+    expected = results(quicken(layer), x)
+    torch.set_default_dtype(torch.float64)
+    try:
+        found = results(layer, x)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(torch.equal(a, b) for a, b in zip(found, expected, strict=True))
+
+
 def test_only_what_needs_a_gradient_gets_one():
     layer, x = problem(SHAPES[1], torch.contiguous_format)
     quicken(layer)

@@ -60,7 +60,7 @@ def _convolve(input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 def _plain(t: Tensor) -> bool:
-    """A float32 tensor of the CPU that holds numbers: not traced, batched or dual."""
+    """A float32 tensor of the CPU that holds numbers: not traced, not batched."""
     return (
         t.is_cpu
         and t.dtype == torch.float32
@@ -81,16 +81,9 @@ class _Convolution(torch.autograd.Function):
         if x.shape[1] != weight.shape[1] or min(size) < 1:
             return F.conv2d(x, weight, bias)  # which says what is wrong
         y = x.new_empty(images, out, *size)
-        weight = weight.contiguous()
-        _run(
-            "convolve",
-            x,
-            x.stride(),
-            weight,
-            None if bias is None else bias.contiguous(),
-            (images, channels, out, *size, *kernel),
-            y,
-        )
+        sizes = (images, channels, out, *size, *kernel)
+        own = None if bias is None else bias.contiguous()
+        _run("convolve", x, x.stride(), weight.contiguous(), own, sizes, y)
         return y
 
     @staticmethod
@@ -104,15 +97,13 @@ class _Convolution(torch.autograd.Function):
                 [to_x, to_weight, to_bias and ctx.biased],
             )
             return tuple(made)
-        dx = torch.empty(x.shape) if to_x else None
-        dweight = torch.empty(weight.shape) if to_weight else None
+        dx = x.new_empty(x.shape) if to_x else None
+        dweight = weight.new_empty(weight.shape) if to_weight else None
         if dx is not None or dweight is not None:
             g = g.contiguous()
             sizes = (*x.shape[:2], len(weight), *g.shape[2:], *weight.shape[2:])
-            _run(
-                "convolution_gradients",
-                *(x, x.stride(), weight.contiguous(), g, sizes, dx, dweight),
-            )
+            given = x, x.stride(), weight.contiguous(), g
+            _run("convolution_gradients", *given, sizes, dx, dweight)
         return dx, dweight, g.sum((0, 2, 3)) if to_bias else None
 
 
