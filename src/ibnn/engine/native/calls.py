@@ -33,6 +33,8 @@ _SIGNATURES = {
     "find_weighted_roots": "pppp ll l ppp di pppp i",
     "solve_jacobian": "ppp ll l p i ppp i",
     "solve_weighted_jacobian": "ppp ll l ppp i ppp i",
+    "convolve": "pppp pp i",
+    "convolution_gradients": "pppp ppp i",
 }
 
 

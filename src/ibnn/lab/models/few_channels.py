@@ -6,7 +6,6 @@ the same convolution, so that all make the same rounding errors.
 """
 
 import ctypes
-import functools
 from typing import Any
 
 import torch
@@ -14,7 +13,7 @@ from torch import Tensor, nn
 from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn import functional as F
 
-from ibnn.engine.native import loader
+from ibnn.engine.native import calls, loader
 
 # The largest product of channels that gains. Forward + backward of 128 images, ms of one thread,
 # torch (channels last) / here: 1 -> 3, k4 5.2 / 1.1; 3 -> 3, k5 17 / 6.6; 4 -> 4 18 / 11;
@@ -109,18 +108,8 @@ class _Convolution(torch.autograd.Function):
 
 def _run(name: str, *arguments: "Tensor | tuple[int, ...] | None") -> None:
     given = [a.data_ptr() if isinstance(a, Tensor) else _longs(a) for a in arguments]
-    code = _function(name)(*given, torch.get_num_threads())
-    if code:
-        raise RuntimeError(f"ibnn_{name} failed with code {code}: please report this as a bug")
+    calls.run(name, torch.float32, *given)
 
 
 def _longs(numbers: "tuple[int, ...] | None") -> Any:
     return None if numbers is None else (ctypes.c_long * len(numbers))(*numbers)
-
-
-@functools.cache
-def _function(name: str) -> Any:
-    function = getattr(loader.library(), f"ibnn_{name}")
-    pointers = {"convolve": 6, "convolution_gradients": 7}[name]
-    function.argtypes = [*[ctypes.c_void_p] * pointers, ctypes.c_int]
-    return function

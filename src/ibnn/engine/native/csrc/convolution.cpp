@@ -212,12 +212,12 @@ Sizes sizes_of(const long* s) { return {s[0], s[1], s[2], s[3], s[4], s[5], s[6]
 }  // namespace
 }  // namespace ibnn
 
-extern "C" int ibnn_convolve(const float* x, const long* strides, const float* weight, const float* bias, const long* sizes,
+extern "C" int ibnn_convolve_f32(const float* x, const long* strides, const float* weight, const float* bias, const long* sizes,
                              float* y, int threads) {
   return ibnn::convolve(x, strides, weight, bias, ibnn::sizes_of(sizes), y, threads);
 }
 
-extern "C" int ibnn_convolution_gradients(const float* x, const long* strides, const float* weight, const float* g,
+extern "C" int ibnn_convolution_gradients_f32(const float* x, const long* strides, const float* weight, const float* g,
                                           const long* sizes, float* dx, float* dweight, int threads) {
   return ibnn::gradients(x, strides, weight, g, ibnn::sizes_of(sizes), dx, dweight, threads);
 }

@@ -71,14 +71,11 @@ def controls_table(sources: Sources) -> str:
     rows = []
     for experiment, answers in _CONTROLS.items():
         for dataset in DATASETS:
-            source, found = (
-                sources.get(experiment, dataset),
-                _records(sources, experiment, dataset),
-            )
-            if source is not None and found is not None:
-                published = _records(sources, "controls", dataset) or Records([])
+            source = sources.get(experiment, dataset)
+            if source is not None:
+                published = _records(sources.get("controls", dataset))
                 where = _where(source, experiment)
-                rows += [[where, *_cells(claim)] for claim in answers(found, published)]
+                rows += [[where, *_cells(claim)] for claim in answers(_records(source), published)]
     return markdown(_ANSWERS, rows) if rows else "No run of the controls has finished."
 
 
@@ -101,9 +98,9 @@ _CONTROLS = {
 }
 
 
-def _records(sources: Sources, experiment: str, dataset: str) -> Records | None:
-    source = sources.get(experiment, dataset)
-    return None if source is None else Records(Record.from_row(row) for row in source.rows)
+def _records(source: Source | None) -> Records:
+    """The networks of the controls; none where they were not run."""
+    return Records(map(Record.from_row, source.rows if source else ()))
 
 
 @dataclass(frozen=True)
@@ -144,9 +141,9 @@ def arms_table(sources: Sources) -> str:
     parts = []
     for experiment in _CONTROLS:
         for dataset in DATASETS:
-            records = _records(sources, experiment, dataset)
-            if records is not None:
-                table = accuracy_table(records)
+            source = sources.get(experiment, dataset)
+            if source is not None:
+                table = accuracy_table(_records(source))
                 title = f"**{_NAMES[dataset]}, {experiment}**"
                 parts.append(f"{title}\n\n{markdown(table.columns, table.rows)}")
     return "\n\n".join(parts) or "No run of the controls has finished."
