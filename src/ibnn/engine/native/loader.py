@@ -8,25 +8,19 @@ the highest level of the wheel's libraries that is taken, to try or to time a lo
 
 import ctypes
 import functools
-import itertools
 import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from ibnn.engine.native.build import BuildError, build, cpu_flags, openmp_runtime
+from ibnn.engine.native.build import BuildError, build, openmp_runtime
+from ibnn.engine.native.levels import LEVELS, served_here
 
 __all__ = ["BuildError", "available", "build", "library", "reason_missing"]
 
 logger = logging.getLogger("ibnn")
 
 PREBUILT = Path(__file__).parent / "prebuilt"
-# what a processor must have for each level of x86-64 that the wheel holds a library for
-LEVELS = {
-    "x86-64-v4": {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"},
-    "x86-64-v3": {"avx2", "bmi1", "bmi2", "f16c", "fma", "movbe"},
-    "x86-64": {"sse2"},
-}
 
 
 def available() -> bool:
@@ -73,10 +67,10 @@ def _prebuilt() -> Iterator[Path]:
     highest = os.environ.get("IBNN_CPU_LEVEL") or next(iter(LEVELS))
     if highest not in LEVELS:
         raise ValueError(f"IBNN_CPU_LEVEL is {highest!r}, expected one of {', '.join(LEVELS)}")
-    has = set(cpu_flags().split())
-    for level, needed in itertools.dropwhile(lambda item: item[0] != highest, LEVELS.items()):
+    allowed = list(LEVELS)[list(LEVELS).index(highest) :]
+    for level in served_here():
         path = PREBUILT / f"engine-{level}.so"
-        if needed <= has and path.exists():
+        if level in allowed and path.exists():
             yield path
 
 
