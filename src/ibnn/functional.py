@@ -5,7 +5,7 @@ from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn._core import above, pair_sums
+from ibnn._core import above_threshold, pair_sums
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import rows_of
 from ibnn._core.solution import Solution
@@ -118,7 +118,7 @@ def solve(
     with torch.no_grad():
         values = rows.per_row("lam", lam), rows.per_row("slope", slope)
         weight = weight_for(rows, coupling, y)
-        unique = above.unique(rows.flatten(z), *values, weight, rows.units, options)
+        unique = above_threshold.is_unique(rows.flatten(z), *values, weight, rows.units, options)
     return Solution(z, *(r.reshape(rows.shape) for r in (*record, unique)))
 
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import ibnn
-from ibnn._core import above, ops
+from ibnn._core import above_threshold, ops
 from ibnn.engine.native import calls
 
 SLOPE, T = 10.0, 0.1
@@ -35,9 +35,9 @@ def alone(monkeypatch):
     def refuse(*_):
         raise AssertionError("a row was left to the steps of torch")
 
-    monkeypatch.setattr(above, "descend", refuse)
-    monkeypatch.setattr(ops, "solve_on_sums", refuse)
-    monkeypatch.setattr(ops, "adjoint_on_sums", refuse)
+    monkeypatch.setattr(above_threshold, "descend", refuse)
+    monkeypatch.setattr(ops, "fallback_solve", refuse)
+    monkeypatch.setattr(ops, "fallback_adjoint", refuse)
 
 
 @pytest.mark.parametrize("dtype", PROMISED, ids=str)
@@ -163,8 +163,8 @@ def test_energies_never_rise():
 @pytest.mark.parametrize("dtype", PROMISED, ids=str)
 def test_a_gradient_that_running_sums_cannot_give_is_found_in_another_way(dtype, monkeypatch):
     """A crowd whose units are all but free to part: J is nearly singular."""
-    retried, solve = [], ops.adjoint_on_sums
-    monkeypatch.setattr(ops, "adjoint_on_sums", lambda *given: retried.append(1) or solve(*given))
+    retried, solve = [], ops.fallback_adjoint
+    monkeypatch.setattr(ops, "fallback_adjoint", lambda *given: retried.append(1) or solve(*given))
     y = torch.cat([torch.zeros(2, 133), torch.linspace(2, 200, 267).expand(2, -1)], 1).to(dtype)
     y[1] = normal(1, 400, 1.0, dtype)
     y.requires_grad_()

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.autograd import Function, forward_ad
 
 from ibnn import engine as engines
-from ibnn._core.opaque import is_watched
+from ibnn._core.custom_op import needs_dispatch
 from ibnn._core.options import SolveOptions
 from ibnn._core.pair_sums import bias_change, pair_sum
 from ibnn._core.rows import Rows
@@ -57,7 +57,7 @@ class _OneNode(Function):
         grad = None if g_scaled is None else g_scaled * p
         if g is not None:
             g, strength = rows.flatten(g), rows.values(lam) * p
-            if bias is None and not is_watched(scaled, g):
+            if bias is None and not needs_dispatch(scaled, g):
                 engine, case = _stepping(scaled, rows, options)
                 through, dot = engine.explicit_gradient(case, scaled, g, strength.item())
             else:
@@ -82,7 +82,7 @@ def _step(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """z, slope * y where it is `kept`, and B(y) unless an engine has made the whole step."""
     flat = rows.flatten(y)
-    if flat.numel() and not is_watched(flat, lam, slope):
+    if flat.numel() and not needs_dispatch(flat, lam, slope):
         engine, case = _stepping(flat, rows, options)
         # only an engine of the host takes steps: elsewhere to read a number is to wait for it
         numbers = (lam.item(), slope.item()) if engine.takes_steps else (math.nan, math.nan)

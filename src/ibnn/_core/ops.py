@@ -12,11 +12,16 @@ import torch
 from torch import Tensor
 
 from ibnn import engine as engines
-from ibnn._core import above, later, same_values, solution
-from ibnn._core.on_sums import adjoint_on_sums, is_drowned, solve_on_sums, tolerances
-from ibnn._core.on_sums import bias_change as change_by_engine
-from ibnn._core.on_sums import pair_sum as sum_by_engine
-from ibnn._core.opaque import opaque
+from ibnn._core import above_threshold, deferred_failures, scalar_lam, solution
+from ibnn._core.custom_op import custom_op
+from ibnn._core.fallback import bias_change as change_by_engine
+from ibnn._core.fallback import (
+    fallback_adjoint,
+    fallback_solve,
+    noise_exceeds_tolerance,
+    tolerances,
+)
+from ibnn._core.fallback import pair_sum as sum_by_engine
 from ibnn._core.options import read
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
@@ -31,7 +36,7 @@ def _empty_solve(y, lam, slope, weight, start, units, how):
     )
 
 
-@opaque(_empty_solve)
+@custom_op(_empty_solve)
 def solve(
     y: Tensor,
     lam: Tensor,
@@ -44,14 +49,14 @@ def solve(
     """z, and per row: converged, residual, steps; lam and slope have a value of each row, or one
     for all."""
     options = read(how)
-    solver, watcher = options.solver, options.watcher
+    solver, monitor = options.solver, options.layer_monitor
     case = engines.case_of("solve", y, options.sums, options.sigma, units)
     engine = None
-    if start is None and solver.reduces and y.numel():
+    if start is None and solver.allows_engine and y.numel():
         engine = engines.choose(case, options.engine)
-    if engine is not None and engine.alike is not None and same_values.are(lam, slope):
+    if engine is not None and engine.scalar_lam is not None and scalar_lam.applies(lam, slope):
         values = lam, slope, weight
-        simple = same_values.solve(engine, case, y.contiguous(), *values, options)
+        simple = scalar_lam.solve(engine, case, y.contiguous(), *values, options)
         if simple is not None:
             residual, steps, converged = simple[1]()
             return simple[0], converged, (residual / slope).to(y.dtype), steps
@@ -65,21 +70,21 @@ def solve(
         # threshold, and its engine no fast sums that would end there)
         steep, descends = None, weight is None and options.sigma.certified
         descends = descends and not engine.descends(case)
-        if descends and options.max_steps is None and not later.is_asynchronous(y):
-            above_threshold = (strength >= 1) & strength.isfinite()
-            if bool(above_threshold.any()):
-                steep = (above_threshold & (slope > 0)).nonzero().squeeze(-1)
-                strength = strength.masked_fill(above_threshold, 0)
+        if descends and options.max_steps is None and not deferred_failures.is_asynchronous(y):
+            is_above = (strength >= 1) & strength.isfinite()
+            if bool(is_above.any()):
+                steep = (is_above & (slope > 0)).nonzero().squeeze(-1)
+                strength = strength.masked_fill(is_above, 0)
         found = engine.solve(case, y, strength, slope, weight, slope * atol, resolution)
         z, steps, converged = found.z, found.steps, found.solved
         residual = (found.residual / slope).to(y.dtype)
         done = converged & (slope > 0)
         if y.dtype == torch.float64 and weight is None:
-            done &= ~is_drowned(strength, slope * atol)
+            done &= ~noise_exceeds_tolerance(strength, slope * atol)
         if steep is not None:
             steep = steep[converged[steep]]  # the others are not finite
             p = slope[steep]
-            reached = above.descend(y[steep], lam[steep] * p, p, p * atol, units, options)
+            reached = above_threshold.descend(y[steep], lam[steep] * p, p, p * atol, units, options)
             z[steep], steps[steep] = reached.z, reached.steps
             converged[steep] = done[steep] = reached.settled
             residual[steep] = reached.residual / p
@@ -98,12 +103,12 @@ def solve(
         engine is not None
         and options.on_failure != "raise"
         and options.max_steps is None
-        and later.is_asynchronous(y)
+        and deferred_failures.is_asynchronous(y)
         and engine.is_final(case)
     )
     if final:
         failed = converged.logical_not()
-        solution.report("implicit bias", failed, residual, options.on_failure, watcher)
+        solution.report("implicit bias", failed, residual, options.on_failure, monitor)
     elif not bool(done.all()):
         if bool((slope <= 0).any()):
             raise ValueError(f"slope must be positive, got {float(slope.min())}")
@@ -111,19 +116,19 @@ def solve(
         if len(index):
             begin = z[index] if start is None else start[index]
             row = y[index], lam[index], slope[index], begin
-            better = solve_on_sums(*row, weight, units, options)
+            better = fallback_solve(*row, weight, units, options)
             z[index] = better.z
             converged[index] = better.excess <= 1
             steps[index] += better.steps
             residual[index] = better.residual
         if not solver.approximate:
-            solution.report("implicit bias", ~converged, residual, options.on_failure, watcher)
-    if watcher is not None:
+            solution.report("implicit bias", ~converged, residual, options.on_failure, monitor)
+    if monitor is not None:
         unique = None
-        if not later.is_asynchronous(y):
-            unique = above.unique(z, lam, slope, weight, units, options)
+        if not deferred_failures.is_asynchronous(y):
+            unique = above_threshold.is_unique(z, lam, slope, weight, units, options)
         rows = partial(tuple, (residual, steps, converged))  # (which can be pickled)
-        watcher.last_solve = solution.LastSolve(rows, unique)
+        monitor.last_solve = solution.LastSolve(rows, unique)
     return z, converged, residual, steps
 
 
@@ -131,7 +136,7 @@ def _empty_solve_adjoint(z, g, strength, weight, units, how):
     return torch.empty_like(z, memory_format=torch.contiguous_format), z.new_empty(z.shape[0])
 
 
-@opaque(_empty_solve_adjoint)
+@custom_op(_empty_solve_adjoint)
 def solve_adjoint(
     z: Tensor,
     g: Tensor,
@@ -147,16 +152,16 @@ def solve_adjoint(
     options = read(how)
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
-    if engine is not None and engine.alike is not None and same_values.are(strength):
+    if engine is not None and engine.scalar_lam is not None and scalar_lam.applies(strength):
         rows = z.contiguous(), g.contiguous()
-        simple = same_values.adjoint(engine, case, *rows, strength.item(), weight)
+        simple = scalar_lam.adjoint(engine, case, *rows, strength.item(), weight)
         if simple is not None:
             dot = torch.frombuffer(simple[1], dtype=torch.float64)
             return simple[0], dot.to(z.dtype)
     strength = strength.expand(len(z))
     allowed = GRADIENT_ERROR[z.dtype]
     descends = weight is None and options.sigma.certified
-    steep = strength >= 1 if descends and not later.is_asynchronous(z) else None
+    steep = strength >= 1 if descends and not deferred_failures.is_asynchronous(z) else None
     if steep is not None and not bool(steep.any()):
         steep = None
     if steep is not None and (engine is None or not engine.descends(case)):
@@ -165,24 +170,24 @@ def solve_adjoint(
         engine = None  # it would have no way of its own
     if engine is not None:
         v, error, dot = engine.adjoint(case, z, g, strength, weight)
-        if later.is_asynchronous(z) or not bool(strength.all()):
+        if deferred_failures.is_asynchronous(z) or not bool(strength.all()):
             # J is the identity where there is no strength, bit by bit
             v = torch.where((strength == 0).unsqueeze(-1), g, v)
         if steep is not None:
             left = (steep & (error > allowed) & (error < 1)).nonzero().squeeze(-1)
             if len(left):
                 part = z[left], g[left], strength[left]
-                exact = adjoint_on_sums(*part, weight, units, options)
+                exact = fallback_adjoint(*part, weight, units, options)
                 for whole, some in zip((v, error, dot), exact, strict=True):
                     whole[left] = some.to(whole.dtype)
     else:
-        v, error, dot = adjoint_on_sums(z, g, strength, weight, units, options)
-    if later.is_asynchronous(z) or float(error.max()) > allowed:
+        v, error, dot = fallback_adjoint(z, g, strength, weight, units, options)
+    if deferred_failures.is_asynchronous(z) or float(error.max()) > allowed:
         failed = error > allowed
         # a row that is not finite needs no further word: it was reported on the way forward
         failed &= error.isfinite()
         what = "implicit bias, backward"
-        solution.report(what, failed, error, options.on_failure, options.watcher)
+        solution.report(what, failed, error, options.on_failure, options.layer_monitor)
     return v, dot
 
 
@@ -197,7 +202,7 @@ def _empty_pair_sum(z, a, weight, order, units, how):
     return torch.empty_like(z, memory_format=torch.contiguous_format)
 
 
-@opaque(_empty_pair_sum)
+@custom_op(_empty_pair_sum)
 def pair_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, order: int, units: Sequence[int], how: str
 ) -> Tensor:
@@ -209,7 +214,7 @@ def _empty_bias_change(z, v, units, how):
     return torch.empty_like(z, memory_format=torch.contiguous_format)
 
 
-@opaque(_empty_bias_change)
+@custom_op(_empty_bias_change)
 def bias_change(z: Tensor, v: Tensor, units: Sequence[int], how: str) -> Tensor:
     """DB(z) v = P_1(z, v) - v P_1(z, 1), uniform weights."""
     return change_by_engine(z, v, units, read(how)) if z.numel() else z.clone()
@@ -219,7 +224,7 @@ def _empty_pair_outer(z, g, a, weight, order, units, how):
     return torch.empty_like(weight, memory_format=torch.contiguous_format)
 
 
-@opaque(_empty_pair_outer)
+@custom_op(_empty_pair_outer)
 def pair_outer(
     z: Tensor,
     g: Tensor,

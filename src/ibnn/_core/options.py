@@ -69,10 +69,10 @@ class SolveOptions:
     @cached_property
     def uses_engines(self) -> bool:
         """Whether an engine may solve in place of the solver, whose own steps nobody asks for."""
-        return self.adjoint != "unrolled" and self.max_steps is None and self.solver.reduces
+        return self.adjoint != "unrolled" and self.max_steps is None and self.solver.allows_engine
 
     @property
-    def watcher(self) -> Monitor | None:
+    def layer_monitor(self) -> Monitor | None:
         """Where the solve leaves its record, while the layer it belongs to is alive."""
         return monitors.get(self.monitor)
 

@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from torch import Tensor, nn
 
-from ibnn._core import later
+from ibnn._core import deferred_failures
 
 
 class ConvergenceWarning(UserWarning):
@@ -109,7 +109,7 @@ class Monitor:
     @property
     def last_solve(self) -> LastSolve | None:
         """How the latest solve went. Asking also reports failures not reported yet (on a GPU)."""
-        later.look(wait=True)
+        deferred_failures.poll(wait=True)
         return self._last_solve
 
     @last_solve.setter
@@ -132,28 +132,28 @@ monitors: WeakValueDictionary[int, Monitor] = WeakValueDictionary()
 
 
 def report(
-    what: str, failed: Tensor, residual: Tensor, on_failure: str, watcher: Monitor | None
+    what: str, failed: Tensor, residual: Tensor, on_failure: str, monitor: Monitor | None
 ) -> None:
     """Reports failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore".
 
     On a GPU a warning comes when the flag has reached the host; nothing waits for it.
     """
-    if on_failure == "ignore" or (on_failure == "warn" and watcher is not None and watcher.warned):
+    if on_failure == "ignore" or (on_failure == "warn" and monitor is not None and monitor.warned):
         return
-    if on_failure == "warn" and later.is_asynchronous(failed):
-        later.look()
-        number = 0 if watcher is None else watcher.number
-        later.send(
+    if on_failure == "warn" and deferred_failures.is_asynchronous(failed):
+        deferred_failures.poll()
+        number = 0 if monitor is None else monitor.number
+        deferred_failures.defer(
             failed.any(), lambda: _tell(what, failed, residual, "warn", monitors.get(number))
         )
     elif bool(failed.any()):
-        _tell(what, failed, residual, on_failure, watcher)
+        _tell(what, failed, residual, on_failure, monitor)
 
 
 def _tell(
-    what: str, failed: Tensor, residual: Tensor, on_failure: str, watcher: Monitor | None
+    what: str, failed: Tensor, residual: Tensor, on_failure: str, monitor: Monitor | None
 ) -> None:
-    if watcher is not None and watcher.warned and on_failure == "warn":
+    if monitor is not None and monitor.warned and on_failure == "warn":
         return
     finite = residual[failed & residual.isfinite()]
     broken = int(failed.sum()) - finite.numel()
@@ -165,13 +165,13 @@ def _tell(
         )
     if broken:
         parts.append(f"{broken} of {failed.numel()} rows are not finite")
-    layer = None if watcher is None else watcher.layer()
+    layer = None if monitor is None else monitor.layer()
     where = "" if layer is None else f" of {_name_of(layer)}"
     message = f"{what}{where}: " + ", ".join(parts)
     if on_failure == "raise":
         raise ConvergenceError(message)
-    if watcher is not None:
-        watcher.warned = True
+    if monitor is not None:
+        monitor.warned = True
     warn_user(message, ConvergenceWarning)
 
 

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor
 
-from ibnn._core import adjoint, on_sums, pair_sums
-from ibnn._core.at_once import value_at_once
+from ibnn._core import adjoint, fallback, pair_sums
 from ibnn._core.explicit import explicit_step
+from ibnn._core.fast_path import fast_path
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows, rows_of
 from ibnn._core.solution import report
@@ -59,7 +59,7 @@ def value_of_rows(
     options: SolveOptions,
 ) -> Tensor:
     """z alone, without judging one explicit step, which would take as long as the step."""
-    z = value_at_once(y, lam, slope, coupling, options) if start is None else None
+    z = fast_path(y, lam, slope, coupling, options) if start is None else None
     if z is not None:
         return z
     if not isinstance(options.solver, Lite) or start is not None:
@@ -86,7 +86,7 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     def linear_solve(z: Tensor, g: Tensor, strength: Tensor) -> Tensor:
         return adjoint.linear_solve(z, g, strength, weight, units, options)[0]
 
-    system = on_sums.system(
+    system = fallback.system(
         y * p, lam * slope, slope, weight, units, options, pair_sum, linear_solve
     )
     begin = system.y if start is None else start * p

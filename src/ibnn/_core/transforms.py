@@ -1,4 +1,4 @@
-"""What torch does to functions of autograd: compilers, forward mode and vmap, over rows."""
+"""Support of torch.compile, forward mode and vmap by the autograd functions, over rows."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

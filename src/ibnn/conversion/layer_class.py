@@ -99,7 +99,9 @@ def add_bias(layer: nn.Module, options: Mapping[str, Any]) -> None:
     channels, spatial_dims = 1, None
     if isinstance(layer, _ConvNd):
         channels, spatial_dims = layer.out_channels, len(layer.kernel_size)
-    layer._add_bias(channels, spatial_dims, device=like.device, dtype=like.dtype, **options)
+    layer._init_implicit_bias(
+        channels, spatial_dims, device=like.device, dtype=like.dtype, **options
+    )
 
 
 def remove_bias(layer: ImplicitLayer) -> None:

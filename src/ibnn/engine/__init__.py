@@ -35,8 +35,8 @@ __all__ = [
     "choose",
     "demanded",
     "engines",
-    "kept_until_registered",
     "register",
+    "registry_cache",
 ]
 
 # in the order they are asked
@@ -48,7 +48,7 @@ _REGISTRY.register(PortableEngine())
 _kept: list[Any] = []
 
 
-def kept_until_registered(function: Callable[..., Any]) -> Any:
+def registry_cache(function: Callable[..., Any]) -> Any:
     """`lru_cache` for what depends on which engines there are."""
     _kept.append(lru_cache(maxsize=512)(function))
     return _kept[-1]
@@ -88,7 +88,7 @@ def choose(case: Case, name: str | None = None) -> Engine | None:
     return _choose(case, demanded(name))
 
 
-@kept_until_registered
+@registry_cache
 def _choose(case: Case, name: str | None) -> Engine | None:
     if name is not None:
         engine = _REGISTRY.resolve(name)

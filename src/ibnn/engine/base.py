@@ -66,8 +66,8 @@ class Engine:
 
     name: str
     # quicker solves where all rows have the same strength, slope and atol, as functions of a module
-    # like `native.alike`
-    alike: Any = None
+    # like `native.scalar_lam`
+    scalar_lam: Any = None
     # whether it has `explicit_step` and its gradient, each in one call
     takes_steps = False
 

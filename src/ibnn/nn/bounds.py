@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from ibnn._core import later
+from ibnn._core import deferred_failures
 from ibnn._core.solution import ThresholdWarning, warn_user
 from ibnn._core.transforms import differentiable, is_plain
 from ibnn.coupling import Coupling
@@ -36,7 +36,11 @@ class Limits:
 
     def keep(self, lam: Tensor) -> Tensor:
         """lam within the limits."""
-        readable = self.single > -math.inf and lam.numel() == 1 and not later.is_asynchronous(lam)
+        readable = (
+            self.single > -math.inf
+            and lam.numel() == 1
+            and not deferred_failures.is_asynchronous(lam)
+        )
         if readable and lam.item() <= self.single:
             return lam  # as nearly always
         if self.low is not None:
@@ -107,7 +111,9 @@ def keep_below(value: Tensor, bound: Tensor) -> Tensor:
     tensor(0.1000, grad_fn=...)
     """
     bound = bound.to(value)
-    quickly = not later.is_asynchronous(value) and bound.ndim <= value.ndim and is_plain()
+    quickly = (
+        not deferred_failures.is_asynchronous(value) and bound.ndim <= value.ndim and is_plain()
+    )
     if quickly:  # which spares short rows a node of the graph
         single = value.numel() == 1 == bound.numel()
         if value.item() <= bound.item() if single else bool((value <= bound).all()):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ibnn import solver as solvers
-from ibnn._core.later import is_asynchronous
+from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor
 from ibnn._core.solve import value_of_rows
@@ -48,7 +48,7 @@ class ImplicitLayer(nn.Module):
     coupling: Coupling
     keeps_memory_format: bool = True
 
-    def _add_bias(
+    def _init_implicit_bias(
         self,
         channels: int | None,
         spatial_dims: int | None,

@@ -69,7 +69,7 @@ class ImplicitBias(ImplicitLayer):
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
-        self._add_bias(
+        self._init_implicit_bias(
             None,
             None,
             lam=lam,
@@ -151,7 +151,7 @@ class Linear(ImplicitLayer, nn.Linear):
         on_failure: str = "warn",
     ) -> None:
         nn.Linear.__init__(self, in_features, out_features, bias, device, dtype)
-        self._add_bias(
+        self._init_implicit_bias(
             1,
             None,
             lam=lam,
@@ -260,7 +260,7 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
             device,  # type: ignore[arg-type]
             dtype,  # type: ignore[arg-type]
         )
-        self._add_bias(
+        self._init_implicit_bias(
             out_channels,
             self.spatial_dims,
             lam=lam,

@@ -96,7 +96,7 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
             device,
             dtype,
         )
-        self._add_bias(
+        self._init_implicit_bias(
             out_channels,
             self.spatial_dims,
             lam=lam,

@@ -59,7 +59,7 @@ class Solver:
         raise NotImplementedError
 
     @property
-    def reduces(self) -> bool:
+    def allows_engine(self) -> bool:
         """Whether an engine (`ibnn.engine`) may find the same solution in this solver's place."""
         return False
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ibnn.solver.base import Iteration, State
-from ibnn.solver.newton import descend
+from ibnn.solver.newton import line_search
 from ibnn.solver.system import System
 
 
@@ -19,7 +19,7 @@ class Gradient(Iteration):
         step_rule: "fixed" takes `tau` in every step; "armijo" halves it until the energy has
             fallen; "wolfe" also grows it until the slope along the step has flattened.
         tau: the step, or where its search begins (default: 1 / (1 + max(0, -lam) slope mu), the
-            largest one proven to descend, if fixed; 1 if searched).
+            largest one proven to line_search, if fixed; 1 if searched).
     """
 
     name: ClassVar[str] = "gradient"
@@ -45,7 +45,7 @@ class Gradient(Iteration):
         direction = -residual * (self.tau or 1.0)
         if self.step_rule == "wolfe":
             direction = self._grow(system, z, residual, direction)
-        moved, after, _ = descend(system, z, residual, direction, halvings=60)
+        moved, after, _ = line_search(system, z, residual, direction, halvings=60)
         return moved, after, state
 
     @staticmethod

@@ -17,8 +17,8 @@ class Newton(Iteration):
     """J d = -r, then z + t d with t = 1, 1/2, 1/4, ... until the energy has fallen.
 
     Below the threshold the energy is strictly convex, so this finds the one solution from
-    anywhere; above it, it finds one of them. Where the system can be reduced to fewer unknowns
-    (uniform coupling) the reduced form is solved instead.
+    anywhere; above it, it finds one of them. Where an engine serves the case, it finds the
+    same solution faster and is asked instead.
 
     Args:
         linear_rtol: conjugate gradients stop at this fraction of the residual.
@@ -26,7 +26,7 @@ class Newton(Iteration):
         halvings: of t at most.
         budget: sums over pairs (each a residual, an energy or a product with J) after which the
             solver stops where it is.
-        reduce: whether an engine may solve the reduced form in its place.
+        reduce: whether an engine may solve in its place.
     """
 
     name: ClassVar[str] = "newton"
@@ -46,7 +46,7 @@ class Newton(Iteration):
         return self._reconsider(system, super().find(system, start, max_steps))
 
     @property
-    def reduces(self) -> bool:
+    def allows_engine(self) -> bool:
         return self.reduce
 
     @torch.no_grad()
@@ -68,7 +68,7 @@ class Newton(Iteration):
         if isinstance(system.pair_sum, _Counted) and system.pair_sum.count > self.budget:
             return z, residual, state
         direction = self._direction(system, z, residual)
-        moved, after, energy = descend(
+        moved, after, energy = line_search(
             system, z, residual, direction, self.halvings, state.get("energy")
         )
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
@@ -109,7 +109,7 @@ class _Counted:
         return counted
 
 
-def descend(
+def line_search(
     system: System,
     z: Tensor,
     residual: Tensor,

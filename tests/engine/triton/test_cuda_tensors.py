@@ -13,7 +13,7 @@ import torch
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 
 import ibnn
-from ibnn._core import later, ops
+from ibnn._core import deferred_failures, ops
 from ibnn.coupling import Uniform
 from ibnn.functional import solve_options
 
@@ -46,7 +46,7 @@ def fake(monkeypatch) -> Iterator[list[str]]:
             ):
                 monkeypatch.setattr(module, name, Kernel(name))
     # this build of torch may know no CUDA: nothing is sent, and there is one device
-    monkeypatch.setattr(later, "send", lambda value, tell: None)
+    monkeypatch.setattr(deferred_failures, "defer", lambda value, tell: None)
     monkeypatch.setattr(launch, "_on", lambda y: nullcontext())
     for tables in (chebyshev.tables, launch._exponentials):
         tables.cache_clear()

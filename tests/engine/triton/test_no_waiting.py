@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 import ibnn
-from ibnn._core import later
+from ibnn._core import deferred_failures
 
 # operations that come back with numbers, or with as many elements as the data say
 WAITS = ("_local_scalar_dense", "item", "is_nonzero", "equal", "nonzero", "masked_select", "unique")
@@ -54,9 +54,9 @@ class Seen(TorchDispatchMode):
 
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch) -> Iterator[None]:
-    monkeypatch.setattr(later, "is_asynchronous", lambda x: True)
+    monkeypatch.setattr(deferred_failures, "is_asynchronous", lambda x: True)
     yield
-    later._unseen.clear()
+    deferred_failures._pending.clear()
 
 
 @pytest.fixture
@@ -106,11 +106,11 @@ def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: torch.Tensor) ->
 
 def test_a_training_step_waits_for_nothing_and_launches_little(kernels, generator, monkeypatch):
     # flags are looked at where they have arrived, on the host
-    monkeypatch.setattr(later, "look", lambda wait=False: None)
+    monkeypatch.setattr(deferred_failures, "poll", lambda wait=False: None)
     model, x = network(), torch.randn(2, 1, 12, 12, generator=generator)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     step(model, optimizer, x)  # the tables of the kernels are made, once for a process
-    later._unseen.clear()
+    deferred_failures._pending.clear()
     kernels.clear()
     with Seen() as seen:
         step(model, optimizer, x)
@@ -125,7 +125,7 @@ def test_a_training_step_waits_for_nothing_and_launches_little(kernels, generato
         "adjoint_short_rows": 1,
     }
 
-    later._unseen.clear()
+    deferred_failures._pending.clear()
     standard = ibnn.standard(model)
     with Seen() as without:
         step(standard, torch.optim.SGD(standard.parameters(), lr=0.1), x)
@@ -175,7 +175,7 @@ def test_a_failure_of_a_layer_that_is_gone_is_told_of_at_the_end():
     layer(x)
     del layer
     with pytest.warns(ibnn.ConvergenceWarning, match="2 of 2 rows did not converge"):
-        later.look(wait=True)
+        deferred_failures.poll(wait=True)
 
 
 def test_a_failure_of_a_function_is_told_of_by_the_next():
@@ -200,7 +200,7 @@ def test_a_slope_that_is_not_positive_spoils_its_row_and_is_told_of(units):
     assert z[:, 0].isfinite().all()
     assert z[:, 1:].isnan().all()
     with pytest.warns(ibnn.ConvergenceWarning, match="4 of 6 rows are not finite"):
-        later.look(wait=True)
+        deferred_failures.poll(wait=True)
 
 
 def test_flags_that_have_not_arrived_are_left_alone():
@@ -214,10 +214,14 @@ def test_flags_that_have_not_arrived_are_left_alone():
             self.there = True
 
     told, arrival = [], Arrival()
-    later._unseen.append(later.Flag(torch.tensor(True), arrival, lambda: told.append(1)))
-    later._unseen.append(later.Flag(torch.tensor(False), arrival, lambda: told.append(2)))
-    later.look()
+    deferred_failures._pending.append(
+        deferred_failures.Flag(torch.tensor(True), arrival, lambda: told.append(1))
+    )
+    deferred_failures._pending.append(
+        deferred_failures.Flag(torch.tensor(False), arrival, lambda: told.append(2))
+    )
+    deferred_failures.poll()
     assert not told
-    later.look(wait=True)
+    deferred_failures.poll(wait=True)
     assert told == [1]
-    assert not later._unseen
+    assert not deferred_failures._pending

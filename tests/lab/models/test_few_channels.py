@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ibnn.engine.native import loader
 from ibnn.lab.models import UCN, few_channels
-from ibnn.lab.models.few_channels import is_quick, quicken
+from ibnn.lab.models.few_channels import use_compiled_convolution, uses_compiled_convolution
 
 pytestmark = pytest.mark.skipif(not loader.available(), reason="no compiled engine")
 
@@ -45,7 +45,7 @@ def results(layer: nn.Conv2d, x: Tensor) -> list[Tensor]:
 def test_it_is_torchs_convolution_to_rounding(shape, layout):
     layer, x = problem(shape, layout)
     exact = results(copy.deepcopy(layer).double(), x.double())
-    assert is_quick(quicken(layer))
+    assert uses_compiled_convolution(use_compiled_convolution(layer))
     for ours, theirs in zip(results(layer, x), exact, strict=True):
         # a sum of n products of numbers near 1 in floats: some sqrt(n) 6e-8 of its largest terms
         torch.testing.assert_close(
@@ -62,13 +62,13 @@ def test_its_gradients_can_be_differentiated():
         return torch.autograd.grad(g.square().sum(), layer.weight)[0]
 
     exact = curvature(copy.deepcopy(layer).double(), x.double())
-    ours = curvature(quicken(layer), x).double()
+    ours = curvature(use_compiled_convolution(layer), x).double()
     torch.testing.assert_close(ours, exact, rtol=0, atol=3e-5 * float(exact.abs().max()))
 
 
 def test_the_default_dtype_does_not_matter():
     layer, x = problem(SHAPES[1], torch.contiguous_format)
-    expected = results(quicken(layer), x)
+    expected = results(use_compiled_convolution(layer), x)
     torch.set_default_dtype(torch.float64)
     try:
         found = results(layer, x)
@@ -79,7 +79,7 @@ def test_the_default_dtype_does_not_matter():
 
 def test_only_what_needs_a_gradient_gets_one():
     layer, x = problem(SHAPES[1], torch.contiguous_format)
-    quicken(layer)
+    use_compiled_convolution(layer)
     layer.weight.requires_grad_(False)
     x.requires_grad_()
     layer(x).sum().backward()
@@ -90,7 +90,7 @@ def test_only_what_needs_a_gradient_gets_one():
 def test_other_calls_go_to_torch():
     layer, x = problem(SHAPES[1], torch.contiguous_format)
     plain = copy.deepcopy(layer)
-    quicken(layer)
+    use_compiled_convolution(layer)
     batched = torch.func.vmap(lambda one: layer(one[None]))(x)
     torch.testing.assert_close(batched[:, 0], plain(x))
     doubled = layer.double()(x.double())
@@ -109,12 +109,12 @@ def test_other_layers_are_left_alone():
         nn.Conv2d(3, 3, 3, dilation=2),
         nn.Conv2d(few_channels.MOST, 2, 3),
     )
-    assert not any(is_quick(quicken(layer)) for layer in layers)
+    assert not any(uses_compiled_convolution(use_compiled_convolution(layer)) for layer in layers)
 
 
 def test_a_row_of_images_is_the_same_alone():
     layer, x = problem(SHAPES[0], torch.contiguous_format)
-    quicken(layer)
+    use_compiled_convolution(layer)
     assert torch.equal(layer(x)[2:3], layer(x[2:3]))
 
 
@@ -123,7 +123,7 @@ def test_a_network_computes_the_same(neuron):
     network = UCN((3, 12, 12), 10, 2, 3, neuron, lam=0.05, initialisation="torch")
     images = torch.rand(4, 3, 12, 12)
     before = network(images)
-    quicken(network)
-    assert [is_quick(block.conv) for block in network.blocks] == [True, True]
+    use_compiled_convolution(network)
+    assert [uses_compiled_convolution(block.conv) for block in network.blocks] == [True, True]
     # rounding errors of 1e-7, which batch norm and a solve at half of the threshold amplify
     torch.testing.assert_close(network(images), before, rtol=0, atol=2e-5)

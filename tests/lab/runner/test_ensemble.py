@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ibnn.lab.runner import EngineError, Event, Stopped, run_all
+from ibnn.lab.runner import Event, RunnerError, Stopped, run_all
 from ibnn.lab.runner.ensemble import Ensemble, suits
 from ibnn.lab.training import RunConfig, RunFolder, train
 
@@ -117,5 +117,5 @@ def test_a_network_that_diverges_leaves_the_others_alone(tmp_path, monkeypatch):
 def test_what_an_ensemble_cannot_do_is_refused(tmp_path):
     learnt = BASE.replace(neuron="implicit")
     assert not suits(learnt)
-    with pytest.raises(EngineError, match="'ensemble' cannot train arrows perceptron"):
+    with pytest.raises(RunnerError, match="'ensemble' cannot train arrows perceptron"):
         train_ensemble([learnt], tmp_path, ignore)

@@ -3,8 +3,8 @@
 import pytest
 
 from ibnn.lab.runner import estimate as module
-from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.estimate import Pace, estimate, measure
+from ibnn.lab.runner.options import RunnerError, RunnerOptions
 from ibnn.lab.training import RunConfig
 
 STANDARD = RunConfig(dataset="digits", epochs=10, warmup_epochs=2, n_train=1000, n_test=300)
@@ -23,7 +23,7 @@ def paces(monkeypatch):
 
 
 def test_epochs_images_and_warm_up_are_counted(paces, tmp_path):
-    alone = EngineOptions(root=tmp_path)
+    alone = RunnerOptions(root=tmp_path)
     # 12 epochs of 1000 images and a validation of 300
     assert estimate([STANDARD], alone) == pytest.approx(12 * (1.0 + 0.03))
     # the warm-up has standard neurons
@@ -33,14 +33,14 @@ def test_epochs_images_and_warm_up_are_counted(paces, tmp_path):
 def test_shares_and_held_out_images_are_not_trained_on(paces, tmp_path):
     less = STANDARD.replace(share=0.5, hold_out=0.2)
     # 400 of 1000 images; the 200 held out are validated on
-    assert estimate([less], EngineOptions(root=tmp_path)) == pytest.approx(12 * (0.4 + 0.02))
+    assert estimate([less], RunnerOptions(root=tmp_path)) == pytest.approx(12 * (0.4 + 0.02))
 
 
 def test_workers_share_the_runs_but_none_is_split(paces, tmp_path):
     one = 12 * (1.0 + 0.03)
     seeds = [STANDARD.replace(seed=seed) for seed in range(4)]
-    assert estimate(seeds, EngineOptions(root=tmp_path, workers=2)) == pytest.approx(2 * one)
-    assert estimate(seeds[:1], EngineOptions(root=tmp_path, workers=2)) == pytest.approx(one)
+    assert estimate(seeds, RunnerOptions(root=tmp_path, workers=2)) == pytest.approx(2 * one)
+    assert estimate(seeds[:1], RunnerOptions(root=tmp_path, workers=2)) == pytest.approx(one)
 
 
 def test_a_dataset_is_read_once_for_all_its_runs(paces, tmp_path, monkeypatch):
@@ -48,7 +48,7 @@ def test_a_dataset_is_read_once_for_all_its_runs(paces, tmp_path, monkeypatch):
     monkeypatch.setattr(
         module.data, "load", lambda name, root: read.append(name) or load(name, root)
     )
-    estimate([STANDARD.replace(seed=seed) for seed in range(5)], EngineOptions(root=tmp_path))
+    estimate([STANDARD.replace(seed=seed) for seed in range(5)], RunnerOptions(root=tmp_path))
     assert read == ["digits"]
 
 
@@ -58,15 +58,15 @@ def test_a_pace_is_measured():
 
 
 def test_the_measuring_process_speaks_for_itself(tmp_path):
-    seconds = estimate([IMPLICIT], EngineOptions(root=tmp_path))
+    seconds = estimate([IMPLICIT], RunnerOptions(root=tmp_path))
     assert 0 < seconds < 600
 
 
 def test_what_cannot_be_measured_is_said(tmp_path, monkeypatch):
     points = module.Amount(1, 1, (2,), 2)
     monkeypatch.setattr(module, "_size", lambda name, options: points)
-    with pytest.raises(EngineError, match=r"could not be measured.*arrows has no images"):
-        estimate([STANDARD.replace(dataset="arrows")], EngineOptions(root=tmp_path))
+    with pytest.raises(RunnerError, match=r"could not be measured.*arrows has no images"):
+        estimate([STANDARD.replace(dataset="arrows")], RunnerOptions(root=tmp_path))
 
 
 def test_a_coarse_estimate_measures_few_networks_and_scales_them(monkeypatch, tmp_path):
@@ -83,6 +83,6 @@ def test_a_coarse_estimate_measures_few_networks_and_scales_them(monkeypatch, tm
         for slope in (5.0, 10.0)
         for channels in (1, 2, 8)
     ]
-    fine, coarse = (estimate(grid, EngineOptions(root=tmp_path), coarse=on) for on in (False, True))
+    fine, coarse = (estimate(grid, RunnerOptions(root=tmp_path), coarse=on) for on in (False, True))
     assert asked == [12 + 3, 1 + 1]
     assert fine == pytest.approx(coarse)

@@ -6,7 +6,7 @@ import signal
 import pytest
 import torch
 
-from ibnn.lab.runner import EngineError, Event, run_all
+from ibnn.lab.runner import Event, RunnerError, run_all
 from tests.lab.runner.test_run_all import (
     LONG,
     RUNS,
@@ -51,7 +51,7 @@ def test_a_killed_worker_is_replaced_and_its_run_goes_on(tmp_path):
 
 
 def test_a_cluster_that_is_not_there_is_one_line(tmp_path):
-    with pytest.raises(EngineError, match="no Ray cluster") as caught:
+    with pytest.raises(RunnerError, match="no Ray cluster") as caught:
         run_all([PLANE], tmp_path, engine="ray", address="127.0.0.1:1")
     assert "\n" not in str(caught.value)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from ibnn.lab.runner import EngineError, Event, Outcome, Stopped, run_all
+from ibnn.lab.runner import Event, Outcome, RunnerError, Stopped, run_all
 from ibnn.lab.training import RunConfig, RunFolder, train
 from tests.lab.training.tiny import PLANE, assert_same_run
 
@@ -140,7 +140,7 @@ def test_a_run_that_loses_every_worker_fails_in_the_end(tmp_path):
         checkpoint_seconds=0,
     )
     reason = outcome.failed[LONG.identity()].partition("\n")[0]
-    assert reason == "EngineError: lost its worker in attempt 1 of 1: killed by SIGKILL"
+    assert reason == "RunnerError: lost its worker in attempt 1 of 1: killed by SIGKILL"
     assert RunFolder(tmp_path, LONG.identity()).status() == "failed"
 
 
@@ -206,11 +206,11 @@ def alive(pid: int) -> bool:
     ],
 )
 def test_wrong_arguments_are_named(arguments, message, tmp_path):
-    with pytest.raises(EngineError, match=message):
+    with pytest.raises(RunnerError, match=message):
         run_all([PLANE], tmp_path, **arguments)
 
 
 def test_without_ray_one_line_says_how_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(EngineError, match=r"engine 'ray' needs Ray: pip install 'ibnn\[ray\]'"):
+    with pytest.raises(RunnerError, match=r"engine 'ray' needs Ray: pip install 'ibnn\[ray\]'"):
         run_all([PLANE], tmp_path, engine="ray")

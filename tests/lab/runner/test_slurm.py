@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from ibnn.lab.runner import EngineError, Event, run_all
+from ibnn.lab.runner import Event, RunnerError, run_all
 from ibnn.lab.runner import slurm as engine
 from ibnn.lab.training import RunFolder, train
 from tests.lab.training.tiny import PLANE, assert_same_run
@@ -61,12 +61,12 @@ def test_a_lost_job_is_submitted_again_and_then_given_up(tmp_path, monkeypatch):
     assert Executor.submitted == 3
     assert [event.kind for event in events].count("lost") == 2
     reason = outcome.failed[PLANE.identity()]
-    assert reason.startswith("EngineError: lost its job: RuntimeError, state NODE_FAIL")
+    assert reason.startswith("RunnerError: lost its job: RuntimeError, state NODE_FAIL")
 
 
 def test_without_a_cluster_or_submitit_one_line_says_what_to_do(tmp_path, monkeypatch):
-    with pytest.raises(EngineError, match=r"no Slurm here .*address 'local'"):
+    with pytest.raises(RunnerError, match=r"no Slurm here .*address 'local'"):
         run_all([PLANE], tmp_path, "slurm")
     monkeypatch.setitem(sys.modules, "submitit", None)
-    with pytest.raises(EngineError, match=r"pip install 'ibnn\[slurm\]'"):
+    with pytest.raises(RunnerError, match=r"pip install 'ibnn\[slurm\]'"):
         run_all([PLANE], tmp_path, "slurm")

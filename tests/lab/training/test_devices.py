@@ -10,8 +10,8 @@ import torch
 
 import ibnn
 from ibnn.lab.cli import main
-from ibnn.lab.runner import EngineError, ray, run_all
-from ibnn.lab.runner.engine import EngineOptions
+from ibnn.lab.runner import RunnerError, ray, run_all
+from ibnn.lab.runner.options import RunnerOptions
 from ibnn.lab.training import ConfigError, DeviceError, RunFolder, choose_device, train
 from ibnn.lab.training.device import device_of_worker
 from ibnn.lab.training.distributed import Group
@@ -62,9 +62,9 @@ def test_tasks_of_a_cluster_ask_for_a_gpu_and_choose_it_there(tmp_path):
     with_one, without = Cluster(CPU=8, GPU=1), Cluster(CPU=8)
     assert [ray._gpus(with_one, name) for name in ("cpu", "mps", "cuda", "auto")] == [0, 0, 1, 1]
     assert [ray._gpus(without, name) for name in ("cpu", "cuda", "auto")] == [0, 1, 0]
-    assert EngineOptions(root=tmp_path, device="cuda").attempt(None)["device"] == "cuda"
+    assert RunnerOptions(root=tmp_path, device="cuda").attempt(None)["device"] == "cuda"
     for engine, address in (("ray", "127.0.0.1:1"), ("slurm", None)):
-        with pytest.raises(EngineError, match="accelerator that is free: expected 'cuda'"):
+        with pytest.raises(RunnerError, match="accelerator that is free: expected 'cuda'"):
             run_all([PLANE], tmp_path, engine, address=address, device="cuda:1")
 
 

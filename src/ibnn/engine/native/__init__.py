@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn.engine.base import AdjointSolutions, Case, Engine, RowSolutions
-from ibnn.engine.native import alike, calls, loader
+from ibnn.engine.native import calls, loader, scalar_lam
 
 # units of a row whose pairs are all summed: the matrix of their weights has 4 MB
 _LONGEST = 1024
@@ -18,7 +18,7 @@ class NativeEngine(Engine):
     """Uniform weights, windows and matrices."""
 
     name = "native"
-    alike = alike
+    scalar_lam = scalar_lam
     takes_steps = True
 
     def declines(self, case: Case) -> str | None:

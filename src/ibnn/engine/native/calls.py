@@ -1,7 +1,7 @@
 """The C functions of the compiled engine as Python ones.
 
-All work on scaled rows (slope 1): z + c B(z) = y, B_i = sum_k w_ik s(z_k - z_i), c = lam * slope;
-w_ik = 1/D where no weights are given.
+z + c B(z) = y, B_i = sum_k w_ik s(z_k - z_i), c = lam * slope; w_ik = 1/D where no weights are
+given. Rows are scaled (slope 1), but for those of `solve_rows` and `explicit_step`.
 """
 
 import ctypes

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import Loss, climb, cross_entropy, dlr, targeted_dlr
-from ibnn.lab.attacks.settings import need_one_of, need_settings
+from ibnn.lab.attacks.settings import check_one_of, check_settings
 from ibnn.lab.training.ball import per_row, project, random_point, steepest
 
 MOMENTUM = 0.75  # fraction of the new step; the rest repeats the last one
@@ -81,8 +81,8 @@ class APGD(Attack):
     uses_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        need_settings(self, "steps", "restarts", "targets")
-        need_one_of("loss", self.loss, ("ce", "dlr", "dlr-targeted"))
+        check_settings(self, "steps", "restarts", "targets")
+        check_one_of("loss", self.loss, ("ce", "dlr", "dlr-targeted"))
 
     @property
     def name(self) -> str:

@@ -14,7 +14,7 @@ from ibnn.lab.attacks.checks.strength import CURVE, within
 from ibnn.lab.attacks.evaluation import Certified, Evaluation, Row
 from ibnn.lab.attacks.frozen import frozen
 from ibnn.lab.attacks.lipschitz import UnknownLayerError
-from ibnn.lab.attacks.settings import need_ball, need_eps
+from ibnn.lab.attacks.settings import check_ball, check_eps
 from ibnn.lab.attacks.suites import suite
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.stats.proportion import wilson
@@ -67,8 +67,8 @@ def evaluate(
     >>> found.robust_accuracy <= found.clean_accuracy
     True
     """
-    need_ball(norm)
-    need_eps(eps)
+    check_ball(norm)
+    check_eps(eps)
     if not len(x):
         raise ValueError("x holds no images, expected at least 1")
     began = time.perf_counter()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.losses import slope
-from ibnn.lab.attacks.settings import need_settings
+from ibnn.lab.attacks.settings import check_settings
 from ibnn.lab.training.ball import Norm, distance, per_row, random_point, steepest
 
 ALPHA = 0.1  # the most weight the original image gets in a step
@@ -41,7 +41,7 @@ class FAB(Attack):
     uses_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        need_settings(self, "steps", "restarts")
+        check_settings(self, "steps", "restarts")
 
     def passes(self, classes: int) -> int:
         return self.restarts * self.steps * (2 + 2 * classes) + HALVINGS

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.fab import bisect
-from ibnn.lab.attacks.settings import need_settings
+from ibnn.lab.attacks.settings import check_settings
 from ibnn.lab.training.ball import distance, normal, per_row, steepest, uniform
 
 STARTS = 50  # noise images tried where no other image of the batch will do
@@ -36,7 +36,7 @@ class HopSkipJump(Attack):
     kind: ClassVar[str] = "hopskipjump"
 
     def __post_init__(self) -> None:
-        need_settings(self, "steps", "samples")
+        check_settings(self, "steps", "samples")
 
     def passes(self, classes: int) -> int:
         estimates = sum(round(self.samples * math.sqrt(n)) for n in range(1, self.steps + 1))

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import margin
-from ibnn.lab.attacks.settings import need_settings
+from ibnn.lab.attacks.settings import check_settings
 from ibnn.lab.training.ball import normal, project, random_point, steepest, uniform
 
 
@@ -27,7 +27,7 @@ class Noise(Attack):
     kind: ClassVar[str] = "noise"
 
     def __post_init__(self) -> None:
-        need_settings(self, "draws")
+        check_settings(self, "draws")
 
     def passes(self, classes: int) -> int:
         return self.draws
@@ -57,7 +57,7 @@ class RandomSearch(Attack):
     kind: ClassVar[str] = "random-search"
 
     def __post_init__(self) -> None:
-        need_settings(self, "queries")
+        check_settings(self, "queries")
 
     def passes(self, classes: int) -> int:
         return self.queries

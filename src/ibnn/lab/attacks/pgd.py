@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import LOSSES, Climb, LossName, climb
-from ibnn.lab.attacks.settings import need_one_of, need_settings
+from ibnn.lab.attacks.settings import check_one_of, check_settings
 from ibnn.lab.training.ball import project, random_point, steepest
 
 
@@ -43,8 +43,8 @@ class PGD(Attack):
     uses_gradients: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        need_settings(self, "steps", "restarts")
-        need_one_of("loss", self.loss, LOSSES)
+        check_settings(self, "steps", "restarts")
+        check_one_of("loss", self.loss, LOSSES)
         if self.alpha is not None and not self.alpha > 0:
             raise ValueError(f"alpha is {self.alpha}, expected a step length above 0")
 

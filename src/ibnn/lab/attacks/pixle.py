@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.attack import Attack, Attacked
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import cross_entropy
-from ibnn.lab.attacks.settings import need_counts, need_one_of, need_pictures
+from ibnn.lab.attacks.settings import check_counts, check_one_of, check_pictures
 from ibnn.lab.training.ball import Norm
 
 
@@ -40,8 +40,8 @@ class Pixle(Attack):
     norm: Norm = field(default="l0", init=False)
 
     def __post_init__(self) -> None:
-        need_counts(self, "restarts", "iterations", "patch")
-        need_one_of("mapping", self.mapping, ("similarity", "random"))
+        check_counts(self, "restarts", "iterations", "patch")
+        check_one_of("mapping", self.mapping, ("similarity", "random"))
 
     @property
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Pixle(Attack):
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:
-        need_pictures(self.name, x)
+        check_pictures(self.name, x)
         if self.mirrored and x.shape[2] != x.shape[3]:
             raise ValueError(
                 f"mirrored is True for images of {x.shape[2]} x {x.shape[3]}, expected square ones"

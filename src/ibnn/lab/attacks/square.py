@@ -11,7 +11,7 @@ from ibnn.lab.attacks.attack import Attacked
 from ibnn.lab.attacks.best import Best
 from ibnn.lab.attacks.losses import margin
 from ibnn.lab.attacks.noise import RandomSearch
-from ibnn.lab.attacks.settings import need_pictures
+from ibnn.lab.attacks.settings import check_pictures
 from ibnn.lab.training.ball import distance, per_row, project, steepest
 
 # The fraction of pixels in a square is halved after these many of 10,000 queries.
@@ -38,7 +38,7 @@ class Square(RandomSearch):
     def _attack(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator
     ) -> Attacked:
-        need_pictures(self.name, x)
+        check_pictures(self.name, x)
         best = Best(x)
         for query in range(self.queries):
             rows = best.rows()

@@ -10,7 +10,7 @@ from ibnn.lab.attacks.intermediate import IntermediateStates
 from ibnn.lab.attacks.noise import Noise, RandomSearch
 from ibnn.lab.attacks.pgd import PGD, fgsm
 from ibnn.lab.attacks.pixle import Pixle
-from ibnn.lab.attacks.settings import need_ball, need_eps, need_one_of
+from ibnn.lab.attacks.settings import check_ball, check_eps, check_one_of
 from ibnn.lab.attacks.square import Square
 from ibnn.lab.attacks.transfer import Transfer
 from ibnn.lab.training.ball import Norm
@@ -89,9 +89,9 @@ def named(name: str, eps: float, norm: Norm = "linf", quick: bool = False) -> At
     >>> named("pgd", 0.1).name
     'pgd-linf'
     """
-    need_one_of("attack", name, attack_names())
-    need_ball(norm)
-    need_eps(eps)
+    check_one_of("attack", name, attack_names())
+    check_ball(norm)
+    check_eps(eps)
     return _MAKERS[name](eps, norm, quick)
 
 
@@ -109,5 +109,5 @@ def suite(names: str, eps: float, norm: Norm = "linf", quick: bool = False) -> l
     wanted = [name.strip() for name in names.split(",")]
     flat = [one for name in wanted for one in (STANDARD if name == "standard" else (name,))]
     for name in flat:
-        need_one_of("attacks", name, ("standard", *attack_names()))
+        check_one_of("attacks", name, ("standard", *attack_names()))
     return [named(name, eps, norm, quick) for name in dict.fromkeys(flat)]

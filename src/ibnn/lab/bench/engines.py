@@ -1,4 +1,4 @@
-"""The two engines behind the uniform coupling, and how one is chosen for a measurement."""
+"""The two CPU engines behind the uniform coupling, and how one is chosen for a measurement."""
 
 import os
 from collections.abc import Callable, Iterator

@@ -60,7 +60,7 @@ def _expected() -> tuple[type[Exception], ...]:
     from ibnn.lab.experiments.experiment import ExperimentError
     from ibnn.lab.plugins import PluginError
     from ibnn.lab.report.page import ReportError
-    from ibnn.lab.runner import EngineError
+    from ibnn.lab.runner import RunnerError
     from ibnn.lab.theory_checks.run import TheoryCheckError
     from ibnn.lab.training import RunError
 
@@ -69,7 +69,7 @@ def _expected() -> tuple[type[Exception], ...]:
         ExperimentError,
         PluginError,
         ReportError,
-        EngineError,
+        RunnerError,
         RunError,
         TheoryCheckError,
     )

@@ -64,14 +64,14 @@ def _tell_time(
 ) -> None:
     """From a few steps of networks like these on this machine; a rough answer takes seconds."""
     from ibnn.lab.runner import duration
-    from ibnn.lab.runner.engine import EngineOptions, cores
     from ibnn.lab.runner.estimate import estimate
+    from ibnn.lab.runner.options import RunnerOptions, cores
 
     if not left:
         return
     workers = min(chosen.get("workers") or cores(), len(left))
     data = chosen.get("data")
-    options = EngineOptions(
+    options = RunnerOptions(
         root=root,
         data_root=Path(data) if data else None,
         workers=workers,

@@ -54,7 +54,9 @@ class Experiment(ABC):
     engine: ClassVar[str] = "processes"  # unless the user chooses one
     takes_lam: ClassVar[bool] = False  # whether the user may say how lam is found
     cheap: ClassVar[bool] = False  # `ibnn run all --preset cpu` runs it on expensive datasets too
-    measures: ClassVar[int] = 1  # raised when `measure` changes: older measurements are made again
+    measure_version: ClassVar[int] = (
+        1  # raised when `measure` changes: older measurements are made again
+    )
     renamed: ClassVar[Mapping[str, str]] = {}  # older names of what `measure` gives -> today's
 
     @abstractmethod

@@ -21,7 +21,7 @@ from ibnn.engine.native import calls, loader
 MOST = 16
 
 
-def quicken(network: nn.Module) -> nn.Module:
+def use_compiled_convolution(network: nn.Module) -> nn.Module:
     """The same network, whose convolutions of few channels are made by the compiled kernel.
 
     Only those of stride 1 without padding, dilation or groups, on CPU tensors of float32; any
@@ -36,7 +36,7 @@ def quicken(network: nn.Module) -> nn.Module:
     return network
 
 
-def is_quick(layer: nn.Module) -> bool:
+def uses_compiled_convolution(layer: nn.Module) -> bool:
     """Whether the layer was quickened."""
     return vars(layer).get("_conv_forward") is _convolve
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import ibnn
-from ibnn.lab.models.few_channels import is_quick
+from ibnn.lab.models.few_channels import uses_compiled_convolution
 from ibnn.lab.models.initialize import initialize as draw_weights
 from ibnn.lab.models.networks import NetworkKind
 from ibnn.lab.models.neurons.kind import Neuron
@@ -38,7 +38,7 @@ class Block(nn.Module):
         # With three channels torch's convolution is about twice as fast channels last, forward
         # and back (0.5 of the time at 3 -> 3, k = 5, and never slower). What follows is in one
         # layout, so that both neurons make the same rounding errors in batch norm.
-        if not is_quick(self.conv):
+        if not uses_compiled_convolution(self.conv):
             x = x.contiguous(memory_format=torch.channels_last)
         return self.norm(torch.relu(self.conv(x).contiguous()))
 

@@ -5,16 +5,16 @@ from ibnn.lab.runner.display import Display
 from ibnn.lab.runner.execution import collect, execute, plan, unmeasured
 from ibnn.lab.runner.finished import Run
 from ibnn.lab.runner.outcome import Event, Outcome, Stopped
-from ibnn.lab.runner.run import ENGINES, EngineError, run_all
+from ibnn.lab.runner.run import ENGINES, RunnerError, run_all
 from ibnn.lab.runner.timeleft import TimeLeft
 
 __all__ = [
     "ENGINES",
     "Display",
-    "EngineError",
     "Event",
     "Outcome",
     "Run",
+    "RunnerError",
     "Stopped",
     "TimeLeft",
     "collect",

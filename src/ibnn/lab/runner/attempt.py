@@ -22,7 +22,7 @@ class Attempts:
     """Trains one run after the other and keeps the dataset of the last one in memory.
 
     Args:
-        root, data_root, checkpoint_seconds, device, log: see `EngineOptions`.
+        root, data_root, checkpoint_seconds, device, log: see `RunnerOptions`.
         dataset: of every run, where it is loaded already.
     """
 

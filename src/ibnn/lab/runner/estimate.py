@@ -19,9 +19,9 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.models import implicit_layers, network_kind
-from ibnn.lab.models.few_channels import quicken
+from ibnn.lab.models.few_channels import use_compiled_convolution
 from ibnn.lab.plugins import load_plugins
-from ibnn.lab.runner.engine import EngineError, EngineOptions
+from ibnn.lab.runner.options import RunnerError, RunnerOptions
 from ibnn.lab.runner.timeleft import spread_over
 from ibnn.lab.training import RunConfig, choose_device
 from ibnn.lab.training.network import build_network
@@ -56,7 +56,7 @@ class Amount:
 
 
 def estimate(
-    configs: Sequence[RunConfig], options: EngineOptions, *, coarse: bool = False
+    configs: Sequence[RunConfig], options: RunnerOptions, *, coarse: bool = False
 ) -> float:
     """Seconds all runs will take, `options.workers` at a time.
 
@@ -101,7 +101,7 @@ def measure(
     place, count = choose_device(device), batch or config.batch_size
     text = network_kind(config.network).text
     shape = (config.context,) if text else tuple(image_shape)
-    network = quicken(build_network(config, shape, classes).to(place))
+    network = use_compiled_convolution(build_network(config, shape, classes).to(place))
     with torch.no_grad():
         for layer in implicit_layers(network):
             if config.learn_lam:
@@ -138,7 +138,7 @@ def _seconds(action: Callable[[], object], steps: int, device: torch.device) -> 
 
 
 def _measure(
-    configs: Sequence[RunConfig], sizes: Mapping[str, Amount], options: EngineOptions, coarse: bool
+    configs: Sequence[RunConfig], sizes: Mapping[str, Amount], options: RunnerOptions, coarse: bool
 ) -> list[Pace]:
     about = {
         "sizes": {name: asdict(size) for name, size in sizes.items()},
@@ -157,7 +157,7 @@ def _measure(
     )
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or ["no message"]
-        raise EngineError(f"the time could not be measured: {last[0]}")
+        raise RunnerError(f"the time could not be measured: {last[0]}")
     return [Pace(**json.loads(line)) for line in done.stdout.splitlines()]
 
 
@@ -185,7 +185,7 @@ def _standard(config: RunConfig) -> RunConfig:
     return config.replace(neuron="standard", lam=0.0, learn_lam=True, slope=10.0, coupling="space")
 
 
-def _size(name: str, options: EngineOptions) -> Amount:
+def _size(name: str, options: RunnerOptions) -> Amount:
     loaded = data.load(name, options.data_root)
     return Amount(len(loaded.x_train), len(loaded.x_test), loaded.image_shape, loaded.classes)
 

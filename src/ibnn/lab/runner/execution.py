@@ -20,7 +20,7 @@ class Experiment(Protocol):
 
     name: ClassVar[str]
     engine: ClassVar[str]
-    measures: ClassVar[int]
+    measure_version: ClassVar[int]
     renamed: ClassVar[Mapping[str, str]]
 
     def check(self, settings: Any, /) -> None: ...
@@ -134,10 +134,10 @@ def _measured(experiment: Experiment, run: Run) -> Run:
     values: Mapping[str, Any] | None = None
     with suppress(OSError, ValueError, KeyError, TypeError):
         stored = json.loads(file.read_text())
-        values = stored["values"] if stored["version"] == experiment.measures else None
+        values = stored["values"] if stored["version"] == experiment.measure_version else None
     if values is None:
         values = experiment.measure(run)
         if values:
-            files.write_json(file, {"version": experiment.measures, "values": values})
+            files.write_json(file, {"version": experiment.measure_version, "values": values})
     named = {experiment.renamed.get(name, name): value for name, value in values.items()}
     return replace(run, measured=named)

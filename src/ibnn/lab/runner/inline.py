@@ -4,12 +4,12 @@ import os
 from collections.abc import Sequence
 
 from ibnn.lab.runner.attempt import Attempts
-from ibnn.lab.runner.engine import EngineOptions
+from ibnn.lab.runner.options import RunnerOptions
 from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
 
-def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all; a run that fails does not stop the others."""
     attempt = Attempts(**options.attempt())
     for config in configs:

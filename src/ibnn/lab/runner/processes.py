@@ -20,7 +20,7 @@ from dataclasses import asdict
 
 from ibnn.engine.native import loader
 from ibnn.lab.runner.attempt import record
-from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
+from ibnn.lab.runner.options import RunnerError, RunnerOptions, python_path
 from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig
 
@@ -29,7 +29,7 @@ class WorkerLostError(Exception):
     """A worker process ended in the middle of a run."""
 
 
-def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all, `options.workers` at a time; events are emitted from the calling thread."""
     if any(config.neuron == "implicit" for config in configs):
         loader.available()  # compiled once here, not by every worker at the same time
@@ -63,7 +63,7 @@ def _drive(
     worker: Worker,
     todo: queue.SimpleQueue[RunConfig],
     events: queue.SimpleQueue[Event],
-    options: EngineOptions,
+    options: RunnerOptions,
 ) -> None:
     while not worker.stopped:
         try:
@@ -80,7 +80,7 @@ def _drive(
                 if attempt < options.retries:
                     events.put(Event(kind="lost", config=config, text=str(error)))
                     continue
-                lost = EngineError(
+                lost = RunnerError(
                     f"lost its worker in attempt {attempt + 1} of {attempt + 1}: {error}"
                 )
                 text = record(options.root, config, lost)
@@ -94,7 +94,7 @@ def _drive(
 class Worker:
     """One child process, started when first needed and again after it was lost."""
 
-    def __init__(self, options: EngineOptions, number: int = 0):
+    def __init__(self, options: RunnerOptions, number: int = 0):
         self.stopped = False
         self._number = number
         self._options = options

@@ -13,7 +13,7 @@ from typing import Any
 from ibnn.lab import data, files
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import Attempts, record
-from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
+from ibnn.lab.runner.options import RunnerError, RunnerOptions, python_path
 from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder, load_dataset
 
@@ -21,12 +21,12 @@ POLL_SECONDS = 0.2
 CONNECT_SECONDS = 10.0
 
 
-def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all; Ray decides where, and starts a task again whose worker or node was lost."""
     try:
         ray: Any = importlib.import_module("ray")
     except ImportError:
-        raise EngineError("engine 'ray' needs Ray: pip install 'ibnn[ray]'") from None
+        raise RunnerError("engine 'ray' needs Ray: pip install 'ibnn[ray]'") from None
     started_here = not ray.is_initialized()
     if started_here:
         _connect(ray, options)
@@ -37,7 +37,7 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
             ray.shutdown()
 
 
-def _connect(ray: Any, options: EngineOptions) -> None:
+def _connect(ray: Any, options: RunnerOptions) -> None:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     keywords: dict[str, Any] = {"log_to_driver": False, "logging_level": "error"}
     if options.address is None:
@@ -51,7 +51,7 @@ def _connect(ray: Any, options: EngineOptions) -> None:
     except Exception as error:
         where = f"at {options.address}" if options.address else "on this machine"
         reason = str(error).strip().splitlines()
-        raise EngineError(f"no Ray cluster {where}: {reason[0] if reason else error!r}") from None
+        raise RunnerError(f"no Ray cluster {where}: {reason[0] if reason else error!r}") from None
 
 
 def _knock(address: str) -> None:
@@ -62,10 +62,10 @@ def _knock(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_SECONDS).close()
     except (OSError, ValueError) as error:
-        raise EngineError(f"no Ray cluster at {address}: {error}") from None
+        raise RunnerError(f"no Ray cluster at {address}: {error}") from None
 
 
-def _run(ray: Any, configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+def _run(ray: Any, configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     mailbox = ray.remote(num_cpus=0)(Mailbox).remote()
     task = ray.remote(
         num_cpus=options.threads,
@@ -115,12 +115,12 @@ def _gpus(ray: Any, device: str) -> int:
     return 1 if device != "auto" or ray.cluster_resources().get("GPU", 0) else 0
 
 
-def _collect(ray: Any, job: Any, config: RunConfig, options: EngineOptions) -> str:
+def _collect(ray: Any, job: Any, config: RunConfig, options: RunnerOptions) -> str:
     """Bring the run folder home if it is not here; the text is empty when the run is finished."""
     try:
         text, contents = ray.get(job)
     except Exception as error:
-        lost = EngineError(f"lost its worker: {type(error).__name__}")
+        lost = RunnerError(f"lost its worker: {type(error).__name__}")
         return record(options.root, config, lost)
     folder = RunFolder(options.root, config.identity())
     if folder.status() != ("failed" if text else "finished"):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ibnn.lab.files import StrPath
-from ibnn.lab.runner.engine import EngineError, EngineOptions, cores
+from ibnn.lab.runner.options import RunnerError, RunnerOptions, cores
 from ibnn.lab.runner.outcome import Emit, Event, Outcome, Stopped
 from ibnn.lab.training import (
     CheckpointError,
@@ -56,7 +56,7 @@ def run_all(
         log: names of the listeners of each run, see `register_listener`.
 
     Raises:
-        EngineError: the engine does not exist or cannot start.
+        RunnerError: the engine does not exist or cannot start.
         Stopped: Ctrl-C; workers have ended and the same call resumes.
     """
     if engine in _OLD_NAMES:
@@ -65,11 +65,11 @@ def run_all(
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         engine = new
     if engine not in ENGINES:
-        raise EngineError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
+        raise RunnerError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
     if workers is not None and workers < 1:
-        raise EngineError(f"workers is {workers}, expected at least 1")
+        raise RunnerError(f"workers is {workers}, expected at least 1")
     if address is not None and engine not in ("ray", "slurm"):
-        raise EngineError(f"address is {address!r}, but only engines ray and slurm join a cluster")
+        raise RunnerError(f"address is {address!r}, but only engines ray and slurm join a cluster")
     outcome = Outcome()
     planned: list[RunConfig] = []
     tell = on_event or (lambda event: None)
@@ -87,7 +87,7 @@ def run_all(
     }.get(engine, min(workers or cores(), max(1, len(planned))))
     make_listeners(log)  # an unknown or missing one is an error before any run, as is a device
     _check_device(device, engine, address)
-    options = EngineOptions(
+    options = RunnerOptions(
         root=Path(root),
         data_root=None if data_root is None else Path(data_root),
         workers=at_once,
@@ -126,7 +126,7 @@ def _check_device(device: str, engine: str, address: str | None) -> None:
     on_cluster = engine == "ray" or (engine == "slurm" and address != "local")
     kind, colon, _ = device.partition(":")
     if on_cluster and colon and kind != "cpu":
-        raise EngineError(
+        raise RunnerError(
             f"device is {device!r}, but engine {engine!r} gives every run the accelerator that is "
             f"free: expected {kind!r}"
         )

@@ -16,7 +16,7 @@ from typing import Any
 from ibnn.engine.native import loader
 from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.attempt import Attempts, record
-from ibnn.lab.runner.engine import EngineError, EngineOptions, python_path
+from ibnn.lab.runner.options import RunnerError, RunnerOptions, python_path
 from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunError, RunFolder
 
@@ -25,7 +25,7 @@ HOURS = 24  # of a job; a run that needs more goes on in the next one
 LOCAL = "local"
 
 
-def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all; Slurm decides where and when, `options.workers` at a time."""
     executor = _executor(options)
     if any(config.neuron != "standard" for config in configs):
@@ -53,7 +53,7 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
                     waiting.insert(0, config)
                     continue
                 if lost:
-                    text = record(options.root, config, EngineError(f"lost its job: {lost}"))
+                    text = record(options.root, config, RunnerError(f"lost its job: {lost}"))
                 emit(Event(kind="failed" if text else "done", config=config, text=text))
     finally:
         for _, job in running.values():
@@ -61,16 +61,16 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
                 job.cancel()
 
 
-def _executor(options: EngineOptions) -> Any:
+def _executor(options: RunnerOptions) -> Any:
     try:
         submitit: Any = importlib.import_module("submitit")
     except ImportError:
-        raise EngineError("engine 'slurm' needs submitit: pip install 'ibnn[slurm]'") from None
+        raise RunnerError("engine 'slurm' needs submitit: pip install 'ibnn[slurm]'") from None
     cluster = LOCAL if options.address == LOCAL else "slurm"
     try:
         executor = submitit.AutoExecutor(folder=str(Path(options.root) / "slurm"), cluster=cluster)
     except RuntimeError as error:
-        raise EngineError(
+        raise RunnerError(
             f"no Slurm here ({' '.join(str(error).split())}); address 'local' runs the jobs on "
             "this machine"
         ) from None
@@ -85,7 +85,7 @@ def _executor(options: EngineOptions) -> Any:
     return executor
 
 
-def _environment(options: EngineOptions) -> Mapping[str, str]:
+def _environment(options: RunnerOptions) -> Mapping[str, str]:
     """What a job must find set before its Python starts."""
     plugins = os.environ.get("IBNN_PLUGINS", "")
     return {**options.environment(), "PYTHONPATH": python_path(), "IBNN_PLUGINS": plugins}
@@ -109,14 +109,14 @@ def _ended(job: Any) -> tuple[str, str]:
         return "", f"{type(error).__name__}, state {job.state}"
 
 
-def _lines(options: EngineOptions, config: RunConfig) -> int:
+def _lines(options: RunnerOptions, config: RunConfig) -> int:
     """How many validations the run has had so far."""
     with suppress(RunError):
         return len(RunFolder(options.root, config.identity()).metrics())
     return 0
 
 
-def _tell_new(options: EngineOptions, config: RunConfig, before: int, emit: Emit) -> int:
+def _tell_new(options: RunnerOptions, config: RunConfig, before: int, emit: Emit) -> int:
     """Pass on the validations that came since; fewer than before: it was resumed."""
     found: list[Metrics] = []
     with suppress(RunError):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ibnn.lab import data
 from ibnn.lab.files import StrPath
 from ibnn.lab.models import lam_layers
-from ibnn.lab.models.few_channels import quicken
+from ibnn.lab.models.few_channels import use_compiled_convolution
 from ibnn.lab.training.adversarial import adversarial_examples
 from ibnn.lab.training.augmentation import augmented
 from ibnn.lab.training.config import RunConfig
@@ -186,7 +186,7 @@ def _start(
     """A network of that neuron with `weights`; after the warm-up lam keeps its own start."""
     network = build_network(config, split.image_shape, split.classes, neuron).to(device)
     load_weights(network, {**network.state_dict(), **weights})
-    quicken(network)
+    use_compiled_convolution(network)
     return network, make_optimizer(config, network)
 
 

@@ -13,7 +13,7 @@ from ibnn.lab.experiments.images import EPOCHS, ImageExperiment
 from ibnn.lab.experiments.lam_modes import fixed
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts, finished, last_accuracy, readings
-from ibnn.lab.models.few_channels import quicken
+from ibnn.lab.models.few_channels import use_compiled_convolution
 from ibnn.lab.plotting import style
 from ibnn.lab.results import Claim, Findings, Picture, Table
 from ibnn.lab.stats import percent
@@ -118,7 +118,7 @@ def attacked_images(run: Run) -> tuple[Tensor, Tensor]:
 
 def attacked_network(run: Run) -> nn.Module:
     """The network of a run, made quick: an attack calls it thousands of times."""
-    return quicken(run.network())
+    return use_compiled_convolution(run.network())
 
 
 def randomness(run: Run, attack: str) -> torch.Generator:

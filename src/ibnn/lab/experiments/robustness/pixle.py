@@ -31,7 +31,7 @@ class PixleBars(RobustnessExperiment):
 
     name = "pixle"
     title = "Robust accuracy: Pixle"
-    measures = 2
+    measure_version = 2
 
     def attack_lines(self, runs: Sequence[Run]) -> list[tuple[str, str]]:
         return [(f"Attack ({name})", attack_line(attack)) for name, attack in VARIANTS.items()]

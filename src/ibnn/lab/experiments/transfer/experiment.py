@@ -23,7 +23,7 @@ class Transfer(ImageExperiment):
     title = "From a trained standard network, without retraining"
     standard_seeds = LearningSpeed.standard_seeds
     takes_lam = False
-    measures = 3
+    measure_version = 3
 
     def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
         trained = LearningSpeed().plan(replace(settings, lam=None), {})

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from ibnn.lab.data import Dataset
 from ibnn.lab.runner.attempt import record as record_failure
-from ibnn.lab.runner.engine import EngineError, EngineOptions
 from ibnn.lab.runner.ensemble.loop import train_ensemble
+from ibnn.lab.runner.options import RunnerError, RunnerOptions
 from ibnn.lab.runner.outcome import Emit, Event
 from ibnn.lab.training import Metrics, RunConfig, RunFolder, examples, make_listeners
 from ibnn.lab.training.listeners import CallOnEpoch
@@ -32,15 +32,15 @@ def suits(config: RunConfig) -> bool:
     return known and fixed and usual and plain
 
 
-def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> None:
+def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all, those alike at once; a run that fails does not stop the others."""
     unsuited = [config.title() for config in configs if not suits(config)]
     if unsuited:
-        raise EngineError(
+        raise RunnerError(
             f"engine 'ensemble' cannot train {unsuited[0]}: it is for perceptrons with a fixed lam"
         )
     if options.device not in ("cpu", "auto"):
-        raise EngineError(f"device is {options.device!r}, but engine 'ensemble' trains on the cpu")
+        raise RunnerError(f"device is {options.device!r}, but engine 'ensemble' trains on the cpu")
     for _, alike in groupby(sorted(configs, key=_shape), key=_shape):
         members = list(alike)
         split = examples(members[0], options.data_root)
@@ -57,7 +57,7 @@ def run(configs: Sequence[RunConfig], options: EngineOptions, emit: Emit) -> Non
 def _begin(
     configs: Sequence[RunConfig],
     split: Dataset,
-    options: EngineOptions,
+    options: RunnerOptions,
     emit: Emit,
     held: ExitStack,
 ) -> list[Recorder]:

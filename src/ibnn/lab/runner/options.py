@@ -8,12 +8,12 @@ from typing import Any
 from ibnn.lab.training.device import device_of_worker
 
 
-class EngineError(Exception):
+class RunnerError(Exception):
     """An engine that cannot be used here; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions:
+class RunnerOptions:
     """The same for every engine; each uses what concerns it.
 
     Args:

@@ -1,4 +1,4 @@
-"""What no engine solves: the solver, and conjugate gradients, on sums over pairs.
+"""Where no engine serves: the chosen solver, and conjugate gradients for the adjoint, on pair sums.
 
 Rows are solved about the end of their range next to 0, and in doubles where float32 lacks the
 digits: near the threshold, and wherever it did not do.
@@ -25,12 +25,12 @@ _ACCURACY = {torch.float32: 2e-6, torch.float64: 1e-12}
 # where z is a thousand times wider than y, and squares of residuals do not underflow
 _NARROWEST = {torch.float32: 1e-9, torch.float64: 1e-12}
 # below this margin float32 is not tried
-_STEEP = 0.25
+_MIN_MARGIN = 0.25
 _MOST_PRODUCTS = 500
 # what fast sums of doubles may be off by: up to 4e-14 was measured, at 2 to 2,000 units
-_NOISE = 4e-14
+_SUM_ERROR = 4e-14
 # units of the longest row whose sums are written out pair by pair where that is too much
-_WRITTEN_OUT = 4096
+_MAX_DIRECT_UNITS = 4096
 
 
 def tolerances(options: SolveOptions, dtype: torch.dtype) -> tuple[float, float]:
@@ -90,7 +90,7 @@ def system(
     fixed = None if weight is None else weight.detach()
     eigenvalue = options.sums.eigenvalue_bound(fixed)
     # a bound is not enough near the threshold
-    if fixed is not None and y.numel() and bool((strength * eigenvalue > 1 - _STEEP).any()):
+    if fixed is not None and y.numel() and bool((strength * eigenvalue > 1 - _MIN_MARGIN).any()):
         eigenvalue = min(eigenvalue, options.sums.largest_eigenvalue(fixed, units))
 
     def products(z: Tensor) -> Products:
@@ -114,7 +114,7 @@ def system(
     )
 
 
-def solve_on_sums(
+def fallback_solve(
     y: Tensor,
     lam: Tensor,
     slope: Tensor,
@@ -134,15 +134,15 @@ def solve_on_sums(
     equation = system(y, lam * slope, slope, weight, units, options)
     # above the threshold units of a narrow row part as far as sigma is not straight
     narrow = (spread > 0) & (spread < width) & equation.convex().unsqueeze(-1)
-    blow = torch.where(narrow, (width / spread).log2().floor().exp2(), 1)
-    blow = blow.clamp(max=torch.finfo(y.dtype).max).to(y.dtype)
-    scaled = (y - origin) * p * blow
-    start = (begin - origin) * p * blow
+    upscale = torch.where(narrow, (width / spread).log2().floor().exp2(), 1)
+    upscale = upscale.clamp(max=torch.finfo(y.dtype).max).to(y.dtype)
+    scaled = (y - origin) * p * upscale
+    start = (begin - origin) * p * upscale
     start = torch.where(start.isfinite(), start, scaled)
     equation = replace(equation, y=scaled)
     found = _find(equation, lam, slope, start, weight, units, options)
-    z = origin + found.z / blow / p
-    residual = found.residual / (blow * p).squeeze(-1)
+    z = origin + found.z / upscale / p
+    residual = found.residual / (upscale * p).squeeze(-1)
     return replace(found, z=z.to(y.dtype), residual=residual.to(y.dtype))
 
 
@@ -150,10 +150,10 @@ def _find(equation: System, lam, slope, start, weight, units, options) -> Found:
     y, solver = equation.y, options.solver
     doubles = y.dtype == torch.float32 and y.device.type != "mps"
     # other solvers, and counted steps, are shown as they are
-    if not doubles or not solver.reduces or options.max_steps is not None:
+    if not doubles or not solver.allows_engine or options.max_steps is not None:
         found = solver.find(equation, start, options.steps_allowed)
-        return _without_noise(equation, found, units, options) if weight is None else found
-    again = (equation.margin < _STEEP).squeeze(-1) & equation.convex()
+        return _resolve_noisy_rows(equation, found, units, options) if weight is None else found
+    again = (equation.margin < _MIN_MARGIN).squeeze(-1) & equation.convex()
     found = Found(
         start,
         torch.full_like(lam, torch.inf),
@@ -175,17 +175,19 @@ def _find(equation: System, lam, slope, start, weight, units, options) -> Found:
     return found
 
 
-def is_drowned(strength: Tensor, atol: Tensor) -> Tensor:
+def noise_exceeds_tolerance(strength: Tensor, atol: Tensor) -> Tensor:
     """Per row, whether J enlarges the noise of fast sums of doubles beyond what is promised."""
-    enlarged = _NOISE * strength.abs() / (1 - strength.clamp(min=0))
+    enlarged = _SUM_ERROR * strength.abs() / (1 - strength.clamp(min=0))
     return (strength < 1) & (enlarged > LOOSER[torch.float64] * atol)
 
 
-def _without_noise(equation: System, found: Found, units: Sequence[int], options: SolveOptions):
-    """Rows that are drowned (next to the threshold, with a small slope) once more, pair by pair;
+def _resolve_noisy_rows(
+    equation: System, found: Found, units: Sequence[int], options: SolveOptions
+):
+    """Rows that are noisy (next to the threshold, with a small slope) once more, pair by pair;
     reported where they are too long for that."""
-    drowned = is_drowned(equation.strength.squeeze(-1), equation.atol.squeeze(-1))
-    index = drowned.nonzero().squeeze(-1)
+    noisy = noise_exceeds_tolerance(equation.strength.squeeze(-1), equation.atol.squeeze(-1))
+    index = noisy.nonzero().squeeze(-1)
     if equation.y.dtype != torch.float64 or not len(index):
         return found
 
@@ -193,13 +195,17 @@ def _without_noise(equation: System, found: Found, units: Sequence[int], options
         return options.sums.pair_sum(z, a, None, order, options.sigma, units)
 
     part = replace(equation.rows(index), pair_sum=every_pair, products=None)
-    if part.y.shape[-1] <= _WRITTEN_OUT and options.solver.reduces and options.max_steps is None:
+    if (
+        part.y.shape[-1] <= _MAX_DIRECT_UNITS
+        and options.solver.allows_engine
+        and options.max_steps is None
+    ):
         begin = found.z[index]
         return found.updated(index, options.solver.find(part, begin, options.steps_allowed))
     return replace(found, excess=found.excess.index_fill(0, index, torch.inf))
 
 
-def adjoint_on_sums(
+def fallback_adjoint(
     z: Tensor,
     g: Tensor,
     strength: Tensor,
@@ -230,7 +236,7 @@ def adjoint_on_sums(
         if len(again):
             w = None if weight is None else weight.double()
             z, g, strength = (t[again].double() for t in (z, g, strength))
-            exact = adjoint_on_sums(z, g, strength, w, units, options)
+            exact = fallback_adjoint(z, g, strength, w, units, options)
             for whole, part in zip((v, error, dot), exact, strict=True):
                 whole[again] = part.to(whole.dtype)
     return v, error, dot

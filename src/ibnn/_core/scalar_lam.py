@@ -1,4 +1,4 @@
-"""The common case: an engine solves all rows, and they have one lam and slope.
+"""The common case: lam and slope are scalars, and one call of an engine solves all rows.
 
 Every small op on values of rows takes a microsecond or two, as much as solving a few short rows; so
 nothing is made per row here that is the same for all of them. None stands for what is not so
@@ -11,15 +11,15 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ibnn._core.on_sums import is_drowned, tolerances
+from ibnn._core.fallback import noise_exceeds_tolerance, tolerances
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve
 from ibnn.engine import Case, Engine
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
 
-def are(*values: Tensor) -> bool:
-    """Whether all rows have the same, and it can be looked at."""
+def applies(*values: Tensor) -> bool:
+    """Whether these are scalars on the host."""
     return all(value.numel() == 1 and value.is_cpu for value in values)
 
 
@@ -45,16 +45,16 @@ def solve(
         return None
     atol, rtol = tolerances(options, case.dtype)
     exact = case.dtype == torch.float64 and weight is None
-    if exact and is_drowned(*torch.tensor([strength, p * atol], dtype=torch.float64)):
+    if exact and noise_exceeds_tolerance(*torch.tensor([strength, p * atol], dtype=torch.float64)):
         return None
     resolution = RESOLUTION[case.dtype] if rtol else 0.0
-    found = engine.alike.solve(case, y, strength, p, weight, p * atol, resolution)
+    found = engine.scalar_lam.solve(case, y, strength, p, weight, p * atol, resolution)
     if found is None:
         return None
     z, record, unique = found
-    watcher = options.watcher
-    if watcher is not None:
-        watcher.last_solve = LastSolve(record, 1.0 if strength < 1 else unique(), p)
+    monitor = options.layer_monitor
+    if monitor is not None:
+        monitor.last_solve = LastSolve(record, 1.0 if strength < 1 else unique(), p)
     return z, record
 
 
@@ -69,7 +69,7 @@ def adjoint(
         return None
     if not case.sigma.certified:
         return None
-    found = engine.alike.adjoint(case, z, g, strength, weight, GRADIENT_ERROR[case.dtype])
+    found = engine.scalar_lam.adjoint(case, z, g, strength, weight, GRADIENT_ERROR[case.dtype])
     if found is None or strength:
         return found
     return g.clone(), found[1]  # J is the identity where there is no strength, bit by bit

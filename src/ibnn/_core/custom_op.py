@@ -20,7 +20,7 @@ from torch.compiler import is_compiling
 _LIBRARIES: dict[str, torch.library.Library] = {}
 
 
-def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+def custom_op(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
     """Makes a function the op of its name; `fake` gives empty results of the right shapes."""
 
     def register(function: Callable[..., Any]) -> Any:
@@ -30,32 +30,32 @@ def opaque(fake: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
         library = _LIBRARIES[name] = torch.library.Library("ibnn", "FRAGMENT")
         schema = torch.library.infer_schema(function, mutates_args=())
         library.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
-        full = _in_full_precision(function)
-        library.impl(name, _untraced(full), "CompositeExplicitAutograd")
+        full = _autocast_disabled(function)
+        library.impl(name, _dynamo_disabled(full), "CompositeExplicitAutograd")
         torch.library.register_fake(f"ibnn::{name}", fake, lib=library)
-        return _direct(function, getattr(torch.ops.ibnn, name).default)
+        return _eager_or_op(function, getattr(torch.ops.ibnn, name).default)
 
     return register
 
 
-def _direct(function: Callable[..., Any], op: Any) -> Any:
-    """The op for whoever watches ops; where nobody does, the function, which costs 20 us less."""
+def _eager_or_op(function: Callable[..., Any], op: Any) -> Any:
+    """The op where torch has to see it; elsewhere the function itself, which costs 20 us less."""
 
     @functools.wraps(function)
     def call(*args: Any) -> Any:
-        return (op if is_watched(*args) else function)(*args)
+        return (op if needs_dispatch(*args) else function)(*args)
 
     call.op = op  # type: ignore[attr-defined]
     return call
 
 
-def is_watched(first: Tensor, *others: Any) -> bool:
-    """Whether anything of torch has a say in ops on these tensors, rather than just numbers."""
-    return torch.is_grad_enabled() or is_intercepted(first, *others)
+def needs_dispatch(first: Tensor, *others: Any) -> bool:
+    """Whether autograd, or a transform (`has_active_transform`), must see ops on these tensors."""
+    return torch.is_grad_enabled() or has_active_transform(first, *others)
 
 
-def is_intercepted(first: Tensor, *others: Any) -> bool:
-    """As `is_watched`, but for the reverse mode of autograd."""
+def has_active_transform(first: Tensor, *others: Any) -> bool:
+    """Whether torch.compile, torch.func, a dispatch mode, forward AD or autocast is at work."""
     if (
         is_compiling()
         or type(first) is not Tensor
@@ -81,7 +81,7 @@ def _is_wrapped(t: Tensor) -> bool:
     return is_functorch_wrapped_tensor(t) or is_legacy_batchedtensor(t)
 
 
-def _in_full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
+def _autocast_disabled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps autocast out: its half precision would undo the solve from inside."""
 
     @functools.wraps(function)
@@ -95,7 +95,7 @@ def _in_full_precision(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+def _dynamo_disabled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Keeps a compiler that is at work out of the function's own code."""
     disabled: Callable[..., Any] | None = None
 

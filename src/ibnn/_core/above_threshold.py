@@ -13,18 +13,18 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ibnn._core import later
-from ibnn._core.on_sums import has_positive_pairs, pair_sum
+from ibnn._core import deferred_failures
+from ibnn._core.fallback import has_positive_pairs, pair_sum
 from ibnn._core.options import SolveOptions
 
 # units of the longest row whose J is written out to see whether it is positive definite
-_WRITTEN_OUT = 64
+_MAX_DIRECT_UNITS = 64
 # Normal rows of 64 to 1024 units, std 0.1 to 1, slope 10, lam up to 3 thresholds take 4 to 40. What
 # has not settled by then is left to the solver, from where it stands.
 MOST_STEPS = 80
 
 
-class Reached(NamedTuple):
+class DescentResult(NamedTuple):
     """z, and of each row the residual before the last step, the steps, and whether it settled."""
 
     z: Tensor
@@ -40,7 +40,7 @@ def descend(
     atol: Tensor,
     units: Sequence[int],
     how: SolveOptions,
-) -> Reached:
+) -> DescentResult:
     """Rows of y before the slope, all of them finite; atol is of slope * z."""
     origin = torch.zeros_like(y[:, :1]).clamp(y.amin(-1, keepdim=True), y.amax(-1, keepdim=True))
     p, c = slope.unsqueeze(-1).to(y.dtype), strength.unsqueeze(-1).to(y.dtype)
@@ -64,10 +64,10 @@ def descend(
         going = going[~done]
         if not len(going):
             break
-    return Reached(origin + z / p, moved, steps, settled)
+    return DescentResult(origin + z / p, moved, steps, settled)
 
 
-def unique(
+def is_unique(
     z: Tensor,
     lam: Tensor,
     slope: Tensor,
@@ -85,7 +85,9 @@ def unique(
     if not how.sigma.certified:
         return lam == 0
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if traced or later.is_asynchronous(z):  # no value can be looked at: only the threshold counts
+    if traced or deferred_failures.is_asynchronous(
+        z
+    ):  # no value can be looked at: only the threshold counts
         return lam * slope < (1 if weight is None else 0)
     if not bool((lam > 0).any()):  # nor a bound of the weights' eigenvalues to look for
         return torch.ones_like(lam, dtype=torch.bool)
@@ -96,7 +98,7 @@ def unique(
     scaled = z * slope.unsqueeze(-1)
     densest = pair_sum(scaled, None, weight, 1, units, how).amax(-1)
     proven |= strength * densest < (1 if has_positive_pairs(weight, how) else 0.5)
-    if weight is None and z.shape[-1] <= _WRITTEN_OUT:
+    if weight is None and z.shape[-1] <= _MAX_DIRECT_UNITS:
         for rows in (~proven & scaled.isfinite().all(-1)).nonzero().squeeze(-1).split(256):
             proven[rows] = _is_definite(scaled[rows].double(), strength[rows].double(), how)
     return proven
