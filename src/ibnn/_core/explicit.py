@@ -11,13 +11,12 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
-from ibnn import engine as engines
 from ibnn._core.custom_op import needs_dispatch
+from ibnn._core.fallback import engine_for_sums
 from ibnn._core.options import SolveOptions
 from ibnn._core.pair_sums import bias_change, pair_sum
 from ibnn._core.rows import Rows
 from ibnn._core.transforms import is_plain
-from ibnn.engine import Case, Engine
 
 
 def explicit_step(
@@ -58,7 +57,7 @@ class _OneNode(Function):
         if g is not None:
             g, strength = rows.flatten(g), rows.values(lam) * p
             if bias is None and not needs_dispatch(scaled, g):
-                engine, case = _stepping(scaled, rows, options)
+                engine, case = engine_for_sums(scaled, 1, rows.units, options)
                 through, dot = engine.explicit_gradient(case, scaled, g, strength.item())
             else:
                 if bias is None or torch.is_grad_enabled():
@@ -83,7 +82,7 @@ def _step(
     """z, slope * y where it is `kept`, and B(y) unless an engine has made the whole step."""
     flat = rows.flatten(y)
     if flat.numel() and not needs_dispatch(flat, lam, slope):
-        engine, case = _stepping(flat, rows, options)
+        engine, case = engine_for_sums(flat, 1, rows.units, options)
         # only an engine of the host takes steps: elsewhere to read a number is to wait for it
         numbers = (lam.item(), slope.item()) if engine.takes_steps else (math.nan, math.nan)
         if math.isfinite(numbers[0]) and 0 < numbers[1] < math.inf:
@@ -91,11 +90,3 @@ def _step(
     scaled = flat * rows.values(slope)
     bias = pair_sum(scaled, None, None, 0, rows.units, options)
     return torch.addcmul(flat, rows.values(lam), bias, value=-1), scaled, bias
-
-
-def _stepping(flat: Tensor, rows: Rows, options: SolveOptions) -> tuple[Engine, Case]:
-    """The engine that has the sums of these rows."""
-    case = engines.case_of("pair_sum", flat, options.sums, options.sigma, rows.units, 1)
-    engine = engines.choose(case, options.engine)
-    assert engine is not None  # the portable one has every sum
-    return engine, case

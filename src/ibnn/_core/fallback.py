@@ -48,17 +48,17 @@ def pair_sum(
     options: SolveOptions,
 ) -> Tensor:
     """P_n(z, a), by the engine that has it."""
-    engine, case = _summing(z, order, units, options)
+    engine, case = engine_for_sums(z, order, units, options)
     return engine.pair_sum(case, z, a, weight)
 
 
 def bias_change(z: Tensor, v: Tensor, units: Sequence[int], options: SolveOptions) -> Tensor:
     """P_1(z, v) - v P_1(z, 1), by the engine that has it; uniform weights."""
-    engine, case = _summing(z, 1, units, options)
+    engine, case = engine_for_sums(z, 1, units, options)
     return engine.bias_change(case, z, v, None)
 
 
-def _summing(
+def engine_for_sums(
     z: Tensor, order: int, units: Sequence[int], options: SolveOptions
 ) -> tuple[Engine, Case]:
     """The engine that has the sums of this order."""
@@ -94,7 +94,7 @@ def system(
         eigenvalue = min(eigenvalue, options.sums.largest_eigenvalue(fixed, units))
 
     def products(z: Tensor) -> Products:
-        engine, case = _summing(z, 1, units, options)
+        engine, case = engine_for_sums(z, 1, units, options)
         return engine.products(case, z, weight)
 
     def plain_sum(z: Tensor, a: Tensor | None, order: int) -> Tensor:

@@ -67,6 +67,11 @@ def numbers(values: Iterable[float], digits: int = 5) -> str:
     return " ".join(f"{value:.{digits}g}" for value in values)
 
 
+def parse_numbers(cell: str) -> tuple[float, ...]:
+    """What `numbers` wrote."""
+    return tuple(map(float, cell.split()))
+
+
 def run_row(run: Run, **more: Any) -> dict[str, Any]:
     config, result = run.config, run.result
     return {

@@ -9,7 +9,7 @@ from typing import Any
 
 from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.experiments.readings import numbers
+from ibnn.lab.experiments.readings import numbers, parse_numbers
 from ibnn.lab.stats import running_mean
 
 SMOOTHED = 3  # epochs of the running mean
@@ -90,20 +90,16 @@ class Records(ByArm[Record]):
         return {r.seed: r.attacked[0] - r.robust for r in self.of(arm) if r.robust is not None}
 
 
-def _numbers(text: str) -> tuple[float, ...]:
-    return tuple(float(part) for part in text.split())
-
-
 # column of the CSV -> field of a record, and how it is read back
 _COLUMNS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "arm": ("arm", str),
     "seed": ("seed", int),
     "best_accuracy": ("best", float),
     "accuracy": ("last", float),
-    "lam": ("lam", _numbers),
+    "lam": ("lam", parse_numbers),
     "parameters": ("parameters", int),
     "learning_rate": ("rate", float),
-    "attacked": ("attacked", _numbers),
-    "curve": ("curve", _numbers),
+    "attacked": ("attacked", parse_numbers),
+    "curve": ("curve", parse_numbers),
     "run": ("run", str),
 }

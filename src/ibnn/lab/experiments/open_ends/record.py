@@ -8,7 +8,7 @@ from typing import Any
 
 from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
-from ibnn.lab.experiments.readings import numbers
+from ibnn.lab.experiments.readings import numbers, parse_numbers
 from ibnn.lab.stats import Paired
 
 EXTENT = "extent"
@@ -51,7 +51,7 @@ class Record:
     @classmethod
     def from_row(cls, row: Mapping[str, str]) -> Record:
         """From a line of the CSV."""
-        several = {name: _numbers(row[name]) for name in ("curve", "lam", "slope", "extent")}
+        several = {name: parse_numbers(row[name]) for name in ("curve", "lam", "slope", "extent")}
         return cls(
             arm=row["arm"],
             seed=int(row["seed"]),
@@ -83,10 +83,6 @@ class Record:
             "curve": numbers(self.curve, 6),
             "run": self.run,
         }
-
-
-def _numbers(cell: str) -> tuple[float, ...]:
-    return tuple(map(float, cell.split()))
 
 
 class Records(ByArm[Record]):
