@@ -30,10 +30,10 @@ class PackNodes {
     total = 0, real_ = M{}, low_ = V{}, h_ = pack_of(1.0f);
   }
 
-  // Puts the units of a row on its grid, or on another one than before; g may be null.
-  void scatter(int lane, const Grid& grid, const float* x, const float* g, long n) {
+  // Puts the units of a row on its grid, or on another one than before; g may be null. On the nodes are slope times the units.
+  void scatter(int lane, const Grid& grid, const float* x, float slope, const float* g, long n) {
     real_[lane] = static_cast<int>(grid.nodes());
-    low_[lane] = grid.node(0), h_[lane] = grid.step;
+    low_[lane] = slope * grid.node(0), h_[lane] = slope * grid.step;
     spread_.scatter(lane, grid, x, g, n);
   }
 
