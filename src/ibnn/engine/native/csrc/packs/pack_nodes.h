@@ -49,7 +49,7 @@ class PackNodes {
   void gather(M fresh, long n, bool weighted) {
     const long before = total;
     for (int lane = 0; lane < kRows; ++lane) total = std::max(total, padded(real_[lane]));
-    for (auto* a : {&y, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step, &work_})
+    for (auto* a : {&y, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step, &work_, &kept_})
       a->resize(total);
     for (long s = before; s < total; ++s) q[s] = qg[s] = V{};
     spread_.collect(real_, fresh, total, n, q.data(), weighted ? qg.data() : nullptr);
@@ -86,13 +86,16 @@ class PackNodes {
   M finish(V atol, M active) {
     const V floor = 3 * PackNodeSums::kNoise * size_of(c_) + kUlps;
     M going = active, failed = {}, settled = {};
+    V left_behind = {};
     for (int k = 0; k < kMostSteps && any_lane(going); ++k) {
       steps = going ? steps + 1 : steps;
       const V left = direction(atol * least, going);
-      if (k > 0 && !any_lane(going & ~settles(left, atol))) {
-        settled = going, going = M{};
-        worst = settled ? left : worst;
-        break;
+      if (k > 0) {
+        const M last = going & settles(left, atol);
+        for (long s = 0; s < total; ++s) kept_[s] = last ? step[s] : kept_[s], step[s] = last ? V{} : step[s];
+        left_behind = last ? left : left_behind;
+        settled |= last, going &= ~last;
+        if (!any_lane(going)) break;
       }
       const V before = size_, worst_before = worst;
       move();
@@ -107,7 +110,8 @@ class PackNodes {
       going &= worst > atol * least;
     }
     // The others take the step of each node by itself.
-    for (long s = 0; s < total; ++s) step[s] = settled ? step[s] : -r[s] * m[s];
+    for (long s = 0; s < total; ++s) step[s] = settled ? kept_[s] : -r[s] * m[s];
+    worst = settled ? left_behind : worst;
     return active & ~failed & ~going;
   }
 
@@ -154,7 +158,7 @@ class PackNodes {
   PackNodeSums sums_;
   PackGmres gmres_;
   PackSpread spread_;
-  Array<V> old_, work_;
+  Array<V> old_, work_, kept_;
 
   static long padded(long nodes) { return (nodes + 7) / 8 * 8; }
   M live(long s) const { return M{} + static_cast<int>(s) < real_; }
