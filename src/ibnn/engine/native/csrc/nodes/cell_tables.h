@@ -34,21 +34,20 @@ class CellTable {
     }
   }
 
-  // out = y + p, p the quintic at y; then also(out, p, unit) is called, for eight units (Lanes) or one (float).
-  template <class Also> void add_quintic(const Grid& grid, const float* y, long n, float* out, Also also) const {
+  // Calls job(y, p, unit), p the quintic at y, for eight units (Lanes) or one (float).
+  template <class Job> void quintics(const Grid& grid, const float* y, long n, Job job) const {
     look_up(grid, y, n, [&](const auto& row, auto f, long i) {
       auto p = row[5] * f + row[4];
       for (int k = 3; k >= 0; --k) p = p * f + row[k];
-      const auto sum = read_as(y + i, f) + p;
-      write_lanes(out + i, sum);
-      also(sum, p, i);
+      job(read_as(y + i, f), p, i);
     });
   }
+  // out = y + p
   void add_quintic(const Grid& grid, const float* y, long n, float* out) const {
-    add_quintic(grid, y, n, out, [](auto, auto, long) {});
+    quintics(grid, y, n, [=](auto y, auto p, long i) { write_lanes(out + i, y + p); });
   }
 
-  // out = g * (the first cubic at x) - (the second one); then also(out, x, unit) is called.
+  // out = g * (the first cubic at x) - (the second one); then also(out) is called.
   template <class Also>
   void apply_cubics(const Grid& grid, const float* x, const float* g, long n, float* out, Also also) const {
     look_up(grid, x, n, [&](const auto& row, auto f, long i) {
@@ -56,11 +55,11 @@ class CellTable {
       const auto second = ((row[7] * f + row[6]) * f + row[5]) * f + row[4];
       const auto value = read_as(g + i, f) * first - second;
       write_lanes(out + i, value);
-      also(value, read_as(x + i, f), i);
+      also(value);
     });
   }
   void apply_cubics(const Grid& grid, const float* x, const float* g, long n, float* out) const {
-    apply_cubics(grid, x, g, n, out, [](auto, auto, long) {});
+    apply_cubics(grid, x, g, n, out, [](auto) {});
   }
 
  private:

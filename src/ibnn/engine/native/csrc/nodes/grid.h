@@ -27,13 +27,13 @@ class Grid {
 
   // Cell and place inside it, in [0, 1], of a block of units.
   void locate(const float* x, long n, int* cell, float* place) const {
-    const int last = static_cast<int>(cells - 1);
+    const unsigned last = static_cast<unsigned>(cells - 1);
     for (long i = 0; i < n; ++i) {
       const float u = (x[i] - low) * inverse;
-      int k = static_cast<int>(u);
-      k = k < 0 ? 0 : (k > last ? last : k);
-      cell[i] = k;
-      place[i] = u - static_cast<float>(k);
+      // Units are not below `low` but for rounding, which is cut off here. Anything else would be beyond the last cell.
+      const unsigned cut = static_cast<unsigned>(static_cast<int>(u));
+      cell[i] = static_cast<int>(cut > last ? last : cut);
+      place[i] = u - static_cast<float>(cell[i]);
     }
   }
 

@@ -39,12 +39,13 @@ class NodePackEngine {
  private:
   using Solver = NodeSolver<Sigma::tanh>;
   using Adjoint = NodeAdjoint<Sigma::tanh>;
-  // One row on its way: what is solved is `units`, y after the slope and counted from `origin`.
+  // One row on its way. What is solved are `units` times `factor`: y itself and the slope, or, where y is far from 0, a copy
+  // of it after the slope and counted from `origin`.
   struct Row {
     long index;
-    float c, atol, origin, slope, low, high, h, top;
+    float c, atol, origin, slope, factor, h, top;
     double spread;
-    float tie, tie_share;  // as in RowSurvey
+    float low, high, tie, tie_share;  // of `units`, as in RowSurvey
     const float *units, *weights;
     Array<float> scaled;
     Grid grid;
@@ -70,7 +71,7 @@ class NodePackEngine {
     Row& row = rows_[lane];
     float low = row.low, high = row.high;
     if (high - low <= 1e-6f * std::max(std::fabs(low), std::fabs(high))) return false;
-    const double wanted = std::ceil((static_cast<double>(high) - low) / row.h);
+    const double wanted = std::ceil((static_cast<double>(high) - low) * row.factor / row.h);
     if (!(wanted <= static_cast<double>(most))) return false;
     long cells = std::max(fewest_cells(row.c), static_cast<long>(wanted));
     if (row.tie_share > 0) {  // on a node they cost no accuracy
@@ -80,7 +81,7 @@ class NodePackEngine {
     }
     row.grid.cover(low, high, cells);
     if (!std::isfinite(row.grid.inverse)) return false;
-    nodes_.scatter(lane, row.grid, row.units, row.weights, n);
+    nodes_.scatter(lane, row.grid, row.units, row.factor, row.weights, n);
     // v bends more at a tie than z does: there it counts.
     nodes_.set_tie(lane, row.grid, row.tie, row.weights ? 0 : row.tie_share);
     return true;
@@ -173,15 +174,16 @@ class NodePackEngine {
     if (!(atol * margin >= 2e-8 * std::fabs(strength) * std::min(1.0, range / margin))) return false;
     row.c = static_cast<float>(strength), row.atol = static_cast<float>(atol), row.slope = static_cast<float>(slope);
     row.origin = Rows<Sigma::tanh, float>::origin_of(seen.low, seen.high);
-    row.units = y, row.weights = nullptr;
-    auto scaled = [&](float x) { return row.slope * (x - row.origin); };
-    if (row.slope != 1 || row.origin != 0) {
+    row.units = y, row.weights = nullptr, row.factor = row.slope;
+    row.low = seen.low, row.high = seen.high, row.tie = seen.tie, row.tie_share = seen.tie_share;
+    if (row.origin != 0) {
       row.scaled.resize(n);
       float* out = row.scaled.data();
+      auto scaled = [&](float x) { return row.slope * (x - row.origin); };
       for (long i = 0; i < n; ++i) out[i] = scaled(y[i]);
-      row.units = out;
+      row.units = out, row.factor = 1;
+      for (float* x : {&row.low, &row.high, &row.tie}) *x = scaled(*x);
     }
-    row.low = scaled(seen.low), row.high = scaled(seen.high), row.tie = scaled(seen.tie), row.tie_share = seen.tie_share;
     const float deviation = row.slope * seen.deviation;
     if (!pays(n, deviation, Solver::kWidest)) return false;
     const float least = 1 - row.c * normal_density(deviation * normal_contraction(row.c, deviation));
@@ -194,6 +196,7 @@ class NodePackEngine {
     const long n = task.layout.units;
     const double strength = task.strength[index];
     row.units = task.z + task.layout.start(index), row.weights = task.g + task.layout.start(index);
+    row.factor = 1;
     const RowSurvey seen(row.units, n);
     const WeightSurvey weights(row.weights, n);
     if (!seen.finite || !weights.finite) return false;
@@ -217,7 +220,7 @@ class NodePackEngine {
       Row& row = rows_[lane];
       if (!mine[lane] || row.h == 0) continue;
       row.h = spacing(lane);
-      if (row.grid.step > 1.15f * row.h) (place(lane, n, std::min(n, kMostCells)) ? fresh : mine)[lane] ^= -1;
+      if (row.factor * row.grid.step > 1.15f * row.h) (place(lane, n, std::min(n, kMostCells)) ? fresh : mine)[lane] ^= -1;
       row.h = 0;
     }
     return fresh;
@@ -228,20 +231,29 @@ class NodePackEngine {
     const Row& row = rows_[lane];
     const long index = row.index;
     float* z = task.z + task.layout.start(index);
-    const float from = nodes_.points[1][lane], to = nodes_.points[row.grid.cells + 1][lane], middle = 0.5f * (from + to);
-    const bool close = PowerSums::serves(to - from);
-    float* power = powers_.resize(n, to - from);
+    const float from = nodes_.points[1][lane], to = nodes_.points[row.grid.cells + 1][lane];
+    const float factor = row.factor, back = 1 / factor;
+    float* solved = powers_.resize(n);  // z as it is solved for
     Lanes moved = {};
-    tables_.of(lane).add_quintic(row.grid, row.units, n, z, [=, &moved](auto z, auto by, long i) {
-      if (close) write_lanes(power + i, exp_of(2 * (z - middle)));
+    tables_.of(lane).quintics(row.grid, row.units, n, [=, &moved](auto y, auto by, long i) {
+      write_lanes(z + i, y + back * by);
+      write_lanes(solved + i, factor * y + by);
       add_to(moved, by);
     });
     constexpr int kSamples = Solver::kSamples;
-    long places[kSamples];
+    long places[kSamples], own[kSamples];
+    float y_there[kSamples], z_there[kSamples];
     double sums[kSamples], excess;
     Solver::sample(n, places);
-    close ? powers_.values<kSamples>(places, sums) : true_.sums(z, n, places, kSamples, sums);
-    task.residual[index] = Solver::measured(row.units, z, row.c, nodes_.worst[lane], places, sums, kSamples, &excess);
+    for (int k = 0; k < kSamples; ++k)
+      own[k] = k, y_there[k] = factor * row.units[places[k]], z_there[k] = solved[places[k]];
+    if (PowerSums::serves(to - from)) {
+      powers_.set(solved, 0.5f * (from + to), to - from);
+      powers_.values<kSamples>(places, sums);
+    } else {
+      true_.sums(solved, n, places, kSamples, sums);
+    }
+    task.residual[index] = Solver::measured(y_there, z_there, row.c, nodes_.worst[lane], own, sums, kSamples, &excess);
     if (!(excess <= row.atol * nodes_.least[lane])) return false;
     // The mean of z is that of y, as in row_solver.h.
     double shift = row.c < 0 ? sum_of(moved) / static_cast<double>(n) : 0;
@@ -249,8 +261,8 @@ class NodePackEngine {
     task.residual[index] += std::fabs(shift);
     task.steps[index] = static_cast<int>(nodes_.steps[lane]);
     task.solved[index] = true;
-    const float off = static_cast<float>(shift), scale = 1 / row.slope;
-    if (row.units == row.scaled.data() || shift != 0)
+    const float off = static_cast<float>(shift) * back, scale = factor / row.slope;
+    if (row.origin != 0 || shift != 0)
       for (long i = 0; i < n; ++i) z[i] = row.origin + (z[i] - off) * scale;
     return true;
   }
@@ -258,21 +270,21 @@ class NodePackEngine {
   // v of one row. Returns its relative error (see NodeAdjoint::measured).
   double finish_adjoint(int lane, long n, float* v) {
     const Row& row = rows_[lane];
-    const float middle = 0.5f * (row.low + row.high);
     const bool close = PowerSums::serves(row.spread) && row.c > kStrongest;
-    float* power = powers_.resize(n, row.spread);
     Lanes squares = {};
-    tables_.of(lane).apply_cubics(row.grid, row.units, row.weights, n, v, [=, &squares](auto v, auto z, long i) {
-      if (close) write_lanes(power + i, exp_of(2 * (z - middle)));
-      add_to(squares, v * v);
-    });
+    tables_.of(lane).apply_cubics(row.grid, row.units, row.weights, n, v, [&squares](auto v) { add_to(squares, v * v); });
     constexpr int kSamples = Adjoint::kSamples;
     long places[kSamples + 1];
     double products[kSamples + 1], density[kSamples + 1];
     Adjoint::sample(n, places);
     places[kSamples] = place_of_size(row.weights, n, row.top);
-    close ? powers_.products<kSamples + 1>(v, places, products, density)
-          : true_.products(row.units, v, n, places, kSamples + 1, products, density);
+    if (close) {
+      powers_.resize(n);
+      powers_.set(row.units, 0.5f * (row.low + row.high), row.spread);
+      powers_.products<kSamples + 1>(v, places, products, density);
+    } else {
+      true_.products(row.units, v, n, places, kSamples + 1, products, density);
+    }
     return Adjoint::measured(row.weights, v, n, row.c, places, products, density, sum_of(squares));
   }
   // Coupled more strongly, what PowerSums leaves of rounding would be seen.

@@ -26,12 +26,7 @@ class PackGmres {
       V* next = basis_.slot((k + 1) * n, n);
       apply(basis_.slot(k * n, n), next);
       V* h = hessenberg_[k];
-      for (int j = 0; j <= k; ++j) h[j] = dot(next, basis_.slot(j * n, n), n);
-      for (int j = 0; j <= k; ++j) {
-        const V* v = basis_.slot(j * n, n);
-        for (long i = 0; i < n; ++i) next[i] -= h[j] * v[i];
-      }
-      const V below = root_of(dot(next, next, n));
+      const V below = root_of(project(k + 1, n, h, next));
       scaled(next, below > 0 ? 1 / below : V{}, next, n);
       for (int j = 0; j < k; ++j) {
         const V here = h[j], after = h[j + 1];
@@ -62,6 +57,37 @@ class PackGmres {
   static constexpr int kDepth = 24;
   Array<V> basis_;
   V hessenberg_[kDepth][kDepth + 1];
+
+  // Takes from `next` its parts along the first vectors, which are written to h; returns what is left, squared. Up to four
+  // vectors, which is what most systems take, are read side by side.
+  V project(int count, long n, V* h, V* next) const {
+    switch (count) {
+      case 1: return project<1>(n, h, next);
+      case 2: return project<2>(n, h, next);
+      case 3: return project<3>(n, h, next);
+      case 4: return project<4>(n, h, next);
+    }
+    for (int j = 0; j < count; ++j) h[j] = dot(next, basis_.slot(j * n, n), n);
+    for (int j = 0; j < count; ++j) {
+      const V* v = basis_.slot(j * n, n);
+      for (long i = 0; i < n; ++i) next[i] -= h[j] * v[i];
+    }
+    return dot(next, next, n);
+  }
+  template <int count> V project(long n, V* h, V* next) const {
+    const V* v[count];
+    V part[count] = {}, other[count] = {}, squares = {};
+    for (int j = 0; j < count; ++j) v[j] = basis_.slot(j * n, n);
+    for (long i = 0; i + 2 <= n; i += 2)  // nodes are a multiple of 8
+      for (int j = 0; j < count; ++j) part[j] += next[i] * v[j][i], other[j] += next[i + 1] * v[j][i + 1];
+    for (int j = 0; j < count; ++j) h[j] = part[j] += other[j];
+    for (long i = 0; i < n; ++i) {
+      V left = next[i];
+      for (int j = 0; j < count; ++j) left -= part[j] * v[j][i];
+      next[i] = left, squares += left * left;
+    }
+    return squares;
+  }
 
   // Four sums that do not wait for each other.
   static V dot(const V* a, const V* b, long n) {

@@ -57,6 +57,18 @@ class PackNodeSums {
         });
   }
 
+  // Potential and density alone, to 1.5e-5 and 1.5e-4: where Newton starts.
+  void fields_roughly(V* potential, V* density) const {
+    sweep<kRough>(
+        q_,
+        [&](long s, const V* run) {
+          potential[s] = ahead_[s] + total(Series::rough_value, run), density[s] = total(Series::rough, run) - q_[s];
+        },
+        [&](long s, const V* run) {
+          potential[s] -= total(Series::rough_value, run), density[s] += total(Series::rough, run);
+        });
+  }
+
   // u_s = sum_r w_r s'(Z_r - Z_s).
   void smooth(const V* w, V* u) const {
     sweep(

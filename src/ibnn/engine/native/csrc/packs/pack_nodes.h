@@ -17,6 +17,7 @@ class PackNodes {
   static constexpr int kRows = kLanes<float>;
   Array<V> y, q, qg;                                          // places and weights, set by gather()
   Array<V> points, potential, density, density_slope, m, r;  // as in NodeNewton
+  Array<V> step;                                             // what is still to be added to the points
   Array<V> u, u_slope;                                        // of the adjoint
   V worst = {}, least = {}, densest = {}, steps = {}, mean = {};
   long total = 0;
@@ -30,10 +31,10 @@ class PackNodes {
     total = 0, real_ = M{}, low_ = V{}, h_ = pack_of(1.0f);
   }
 
-  // Puts the units of a row on its grid, or on another one than before; g may be null.
-  void scatter(int lane, const Grid& grid, const float* x, const float* g, long n) {
+  // Puts the units of a row on its grid, or on another one than before; g may be null. On the nodes are slope times the units.
+  void scatter(int lane, const Grid& grid, const float* x, float slope, const float* g, long n) {
     real_[lane] = static_cast<int>(grid.nodes());
-    low_[lane] = grid.node(0), h_[lane] = grid.step;
+    low_[lane] = slope * grid.node(0), h_[lane] = slope * grid.step;
     spread_.scatter(lane, grid, x, g, n);
   }
 
@@ -48,7 +49,7 @@ class PackNodes {
   void gather(M fresh, long n, bool weighted) {
     const long before = total;
     for (int lane = 0; lane < kRows; ++lane) total = std::max(total, padded(real_[lane]));
-    for (auto* a : {&y, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step_, &work_})
+    for (auto* a : {&y, &points, &potential, &density, &density_slope, &m, &r, &u, &u_slope, &old_, &step, &work_, &kept_})
       a->resize(total);
     for (long s = before; s < total; ++s) q[s] = qg[s] = V{};
     spread_.collect(real_, fresh, total, n, q.data(), weighted ? qg.data() : nullptr);
@@ -75,26 +76,42 @@ class PackNodes {
     c_ = c, steps = V{};
     guess();
     sums_.set_points(points.data(), total);
-    evaluate();
+    sums_.fields_roughly(potential.data(), density.data());
+    set_factors();
     take_residual();
   }
 
-  // Newton until the errors are below atol, or what rounding allows. Returns the lanes that got there.
+  // Newton until the errors are below atol, or what rounding allows. Returns the lanes that got there. The last step is left
+  // in `step`: what is known of the points before it (densities, above all) is good enough behind it.
   M finish(V atol, M active) {
     const V floor = 3 * PackNodeSums::kNoise * size_of(c_) + kUlps;
-    M going = active & (worst > atol * least), failed = {};
+    M going = active, failed = {}, settled = {};
+    V left_behind = {};
     for (int k = 0; k < kMostSteps && any_lane(going); ++k) {
       steps = going ? steps + 1 : steps;
-      direction(atol * least, going);
+      const V left = direction(atol * least, going);
+      if (k > 0) {
+        const M last = going & settles(left, atol);
+        for (long s = 0; s < total; ++s) kept_[s] = last ? step[s] : kept_[s], step[s] = last ? V{} : step[s];
+        left_behind = last ? left : left_behind;
+        settled |= last, going &= ~last;
+        if (!any_lane(going)) break;
+      }
       const V before = size_, worst_before = worst;
       move();
       sums_.set_points(points.data(), total);
       evaluate();
       take_residual();
-      const M closer = size_ <= 0.9f * before;
-      failed |= going & ~closer & (worst_before > floor) & (worst > floor);  // otherwise rounding: as good as it gets
-      going &= closer & (worst > atol * least);
+      if (k > 0) {  // the first residual is a rough one
+        const M closer = size_ <= 0.9f * before;
+        failed |= going & ~closer & (worst_before > floor) & (worst > floor);  // otherwise rounding: as good as it gets
+        going &= closer;
+      }
+      going &= worst > atol * least;
     }
+    // The others take the step of each node by itself.
+    for (long s = 0; s < total; ++s) step[s] = settled ? kept_[s] : -r[s] * m[s];
+    worst = settled ? left_behind : worst;
     return active & ~failed & ~going;
   }
 
@@ -115,7 +132,9 @@ class PackNodes {
       high = most_of(high, live(s) ? m[s] : V{});
       sum += qg[s], weight += q[s];
     }
-    const V rtol = 1e-5f / ((1 + size_of(c_)) * least_of(high, pack_of(20.0f)));
+    // What GMRES leaves in u goes once more through c K diag(q m), by which u is made of v in the end.
+    const V wanted = 1e-5f / ((1 + size_of(c_)) * least_of(high, pack_of(20.0f)));
+    const V rtol = wanted / most_of(least_of(size_of(c_) * densest * high, pack_of(1.0f)), pack_of(0.05f));
     mean = active ? sum / weight : V{};
     for (long s = 0; s < total; ++s) qg[s] -= mean * q[s], work_[s] = qg[s] * m[s];
     sums_.smooth(work_.data(), r.data());
@@ -139,13 +158,17 @@ class PackNodes {
   PackNodeSums sums_;
   PackGmres gmres_;
   PackSpread spread_;
-  Array<V> old_, step_, work_;
+  Array<V> old_, work_, kept_;
 
   static long padded(long nodes) { return (nodes + 7) / 8 * 8; }
   M live(long s) const { return M{} + static_cast<int>(s) < real_; }
 
   void evaluate() {
     sums_.fields(potential.data(), density.data(), density_slope.data());
+    set_factors();
+  }
+
+  void set_factors() {
     for (long s = 0; s < total; ++s) m[s] = reciprocal(1 - c_ * density[s]);
   }
 
@@ -171,22 +194,35 @@ class PackNodes {
     for (long s = 0; s < total; ++s) out[s] = live(s) ? v[s] + c_ * out[s] : V{};
   }
 
-  // -J^-1 r, J = (I + c K diag(q m)) diag(1 / m) with K the matrix of s'.
-  void direction(V tol, M going) {
+  // step = -J^-1 r, J = (I + c K diag(q m)) diag(1 / m) with K the matrix of s'. Returns the size of what is left of r, which is
+  // larger than any part of it.
+  V direction(V tol, M going) {
     for (long s = 0; s < total; ++s) old_[s] = -r[s];
     // No better than Newton's step itself, which leaves about |c| worst^2 / 2 of the residual by the curvature of s; nor than
     // the rough series, which leaves up to 1.5e-4 |c| / least of it.
     const V reached = size_of(c_) * most_of(0.1f * worst, 3e-4f / least);
     const V rtol = least_of(most_of(0.3f * tol / worst, reached), pack_of(0.02f));
-    gmres_.solve(old_.data(), step_.data(), total, rtol, going, [&](const V* x, V* out) { apply<true>(x, out); });
-    for (long s = 0; s < total; ++s) step_[s] *= m[s];
+    const V share =
+        gmres_.solve(old_.data(), step.data(), total, rtol, going, [&](const V* x, V* out) { apply<true>(x, out); });
+    for (long s = 0; s < total; ++s) step[s] *= m[s];
+    return share * size_;
+  }
+
+  // Whether a step that leaves so much of the residual is the last one. Densities d were taken before it: they change by
+  // 2 d |step| at most (the integral of |s''| is that of s'), hence m by c m^2 times that, and z between the nodes by 0.15 h
+  // times the change of its slopes at both ends. By its curvature it leaves 2 |c| d step^2.
+  M settles(V left, V atol) const {
+    V far = {};
+    for (long s = 0; s < total; ++s) far = most_of(far, size_of(step[s]));
+    const V change = 2 * size_of(c_) * densest * far;
+    return (left + change * far <= 0.5f * atol * least) & (0.3f * h_ * change <= atol * least * least);
   }
 
   // Z + step, kept in order: differences of z are at least those of y times 1 / (1 + |c|) (1 for c > 0).
   void move() {
     const V gap = 0.5f * h_ * (c_ > 0 ? pack_of(1.0f) : 1 / (1 - c_));
-    points[0] += step_[0];
-    for (long s = 1; s < total; ++s) points[s] = most_of(points[s] + step_[s], points[s - 1] + gap);
+    points[0] += step[0];
+    for (long s = 1; s < total; ++s) points[s] = most_of(points[s] + step[s], points[s - 1] + gap);
   }
 
   void guess() {

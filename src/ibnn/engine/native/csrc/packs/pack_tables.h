@@ -14,7 +14,7 @@ class PackTables {
   // Per cell a polynomial of degree 5 for z - y (see NodeSolver::expand), of all lanes at once.
   void expand(const PackNodes& nodes, V c) {
     const V h = nodes.spacing();
-    auto value = [&](long s) { return nodes.r[s] * (1 - nodes.m[s]) - c * nodes.potential[s]; };
+    auto value = [&](long s) { return nodes.step[s] + nodes.r[s] - c * nodes.potential[s]; };
     auto slope = [&](long s) { return (nodes.m[s] - 1) * h; };
     auto bend = [&](long s) {
       const V m = nodes.m[s];

@@ -13,17 +13,26 @@ class PowerSums {
  public:
   // Whether this is for rows of z with this range: e^(2 z) fits, counted from the middle of the row, and its reciprocal.
   static bool serves(double range) { return range < 80; }
-  // The place of e^(2 (z - middle)) of the n units.
-  float* resize(long n, double range) {
-    n_ = n, range_ = range;
+  // Room for the z of n units.
+  float* resize(long n) {
+    n_ = n;
     power_.resize(n);
     return power_.data();
+  }
+  // Takes z, which may be in the room; `middle` is that of the row, whose range is given. A pass of its own: the exponential is
+  // the end of a long chain, of which too few are under way at a time in the loop that finds z.
+  void set(const float* z, float middle, double range) {
+    range_ = range;
+    float* e = power_.data();
+    long i = 0;
+    for (; i + L <= n_; i += L) store_pack<float>(e + i, exp_twice(load_pack<float>(z + i) - middle));
+    for (; i < n_; ++i) e[i] = exp_twice(pack_of(z[i] - middle))[0];
   }
 
   // (1/n) sum_i s(z_i - z_j) for units j = places[0 .. count).
   template <int count> void values(const long* places, double* out) const {
     static_assert(count % 3 == 0, "three at a time stay in registers");
-    for (int k = 0; k < count; k += 3) range_ < 20 ? values_of<3, false>(places + k, out + k) : values_of<3, true>(places + k, out + k);
+    for (int k = 0; k < count; k += 3) range_ < 42 ? values_of<3, false>(places + k, out + k) : values_of<3, true>(places + k, out + k);
   }
 
   // For units j: (1/n) sum_i s'(z_i - z_j) (v_i - v_j), which is DB v, and the same sum of s' alone. Both are wrong by a
@@ -46,12 +55,13 @@ class PowerSums {
   double range_ = 0;
   Array<float> power_;
 
-  // Two units at a time: s_1 + s_2 = 2 (a_1 a_2 - 1) / (a_1 a_2 + a_1 + a_2 + 1). In `far` rows a product may overflow;
-  // beyond 1e9 a makes no difference.
+  // Two units at a time: s_1 + s_2 = 2 (a_1 a_2 - 1) / (a_1 a_2 + a_1 + a_2 + 1), or the same times the square of e^(2 z_j).
+  // In `far` rows a product of two may overflow; beyond 1e9 a makes no difference.
   template <int count, bool far> void values_of(const long* places, double* out) const {
     const float* e = power_.data();
-    Floats scale[count], square[count];
-    for (int k = 0; k < count; ++k) scale[k] = pack_of(1 / e[places[k]]), square[k] = scale[k] * scale[k], out[k] = 0;
+    Floats own[count], square[count], scale[count];
+    for (int k = 0; k < count; ++k)
+      own[k] = pack_of(e[places[k]]), square[k] = own[k] * own[k], scale[k] = pack_of(1 / e[places[k]]), out[k] = 0;
     for (long i = 0; i < n_;) {
       const long end = std::min(i + kPart, n_);
       Floats part[count] = {};
@@ -63,8 +73,7 @@ class PowerSums {
             const Floats above = one + 1;
             part[k] += (one * other - 1) * reciprocal(above * other + above);
           } else {
-            const Floats product = both * square[k];
-            part[k] += (product - 1) * reciprocal(product + (sum * scale[k] + 1));
+            part[k] += (both - square[k]) * reciprocal(fused_packs(own[k], sum, both + square[k]));
           }
         }
       }

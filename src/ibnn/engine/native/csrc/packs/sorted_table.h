@@ -17,10 +17,11 @@ template <int K, class V> inline void powers_of(V q, V* out) {
   for (int m = 1; m < K; ++m) out[m] = out[(m - 1) / 2] * out[m / 2];
 }
 
-// Coefficients of q, q^2, ... for 1 - tanh x (`value`) and for its slope, exact at x = 0; `rough` is for steps of Newton.
+// Coefficients of q, q^2, ... for 1 - tanh x (`value`) and for its slope, exact at x = 0; `rough` (the slope) and `rough_value`
+// are for steps of Newton.
 template <class T> struct TanhSeries;
 
-// Minimax: 7e-8, 1e-6 and 1.5e-4.
+// Minimax: 7e-8, 1e-6, 1.5e-4 (rough) and 1.5e-5 (rough_value).
 template <> struct TanhSeries<float> {
   static constexpr float value[9] = {
       1.99998996f, -1.99956477f, 1.99343464f, -1.95047422f, 1.78127713f,
@@ -34,6 +35,8 @@ template <> struct TanhSeries<float> {
       -150.312433f, 100.383521f, -40.2089326f, 7.20081035f};
   static constexpr float rough[6] = {
       3.98976618f, -7.77323089f, 10.2644757f, -9.40205609f, 5.16289956f, -1.24185444f};
+  static constexpr float rough_value[6] = {
+      1.99894488f, -1.97710168f, 1.82936418f, -1.37578309f, 0.678019941f, -0.153444245f};
 };
 
 // Interpolation at Chebyshev points: 2e-12, 4e-11, and the slope of floats.
