@@ -37,14 +37,19 @@ class GridField:
     ) -> None:
         self._weights = weights
         self.spacing, self.rough = layout.spacing, rough
-        self.near_threshold, self.looks = layout.near_threshold, on_host(z)
+        self.gentle, self.near_threshold = layout.gentle, layout.near_threshold
+        self.looks = on_host(z)
         self.products = DIRECTION if rough else SOLUTION
         self.taps = Taps(layout, z)
         origin = layout.origin(middle)
         self.places = locate(z, origin, layout.spacing, layout.nodes, layout.order)
         self._origin = origin
-        self.density = self.spread(None)
         self._kept: Tensor | None = None
+        self._least: Tensor | None = None
+
+    @cached_property
+    def density(self) -> Tensor:
+        return self.spread(None)
 
     @property
     def nodes(self) -> Tensor:
@@ -86,9 +91,14 @@ class GridField:
     def kept(self, strength: Tensor) -> Tensor:
         """1 - c d, kept positive; a field belongs to one strength."""
         if self._kept is None:
-            self._least = least_kept(strength)
-            self._kept = torch.maximum((self.slope * -strength).add_(1), self._least)
+            self._kept = self._bounded(self.slope * -strength, strength)
         return self._kept
+
+    def _bounded(self, pull: Tensor, strength: Tensor) -> Tensor:
+        """1 + pull in place of pull, and not below what 1 - c d can be."""
+        if self._least is None:
+            self._least = least_kept(strength)
+        return torch.maximum(pull.add_(1), self._least, out=pull)
 
     def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """P_1(z, v), and v . B(z) of each row, on the nodes."""
@@ -106,46 +116,57 @@ class GridField:
         samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
         1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
         """
-        return self._solve(g, strength, tolerance)[:2]
+        v, residual, _, _ = self.solve_on_nodes(g, strength, tolerance)
+        return v, (strength * residual).abs_().amax(1)
 
-    def solve_and_pull(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """v as `solve` has it, and the coefficients of P_1(z, v)."""
-        v, _, pulled = self._solve(g, strength, tolerance)
-        return v, pulled
-
-    def _solve(
+    def solve_on_nodes(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        kept = self.kept(strength)
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """v as `solve` has it, P_1(z, v) less what was taken for it on the nodes (of the largest
+        g), the coefficients of that, and the weights of v."""
         scale = g.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
+        slope = None
         if self.near_threshold:
             # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
+            kept = self.kept(strength)
             right = self.taps.apply(self.spread(g / kept), IDENTITY, 1)
             mixing = self.taps.apply(self.spread(1 / kept), IDENTITY, 1)
         else:
-            node_kept = self._kept_on_nodes(strength)
-            right = self.taps.apply(self.spread(g), IDENTITY, 1).div_(node_kept)
-            mixing = self.quadrature.div_(node_kept)
-        w, _, left = self._conjugate_gradients(
+            given = self._spread_beside_density(g)
+            kernels = [(IDENTITY, 1), (1, 1)]
+            if self._kept is None and not self.rough:
+                kernels.append((1, 2))
+            mixing, kept, *slope = self.taps.apply_each(self.density, *kernels)
+            kept = self._bounded(kept.mul_(-strength), strength)
+            right = self.taps.apply(given, IDENTITY, 1).div_(kept)
+            mixing.div_(kept)
+        w, _, r, left = self._conjugate_gradients(
             right.div_(scale), mixing.mul_(strength), strength, tolerance
         )
         pulled = self.taps.apply(w.mul_(scale), 1, 1)
-        v = torch.addcmul(g, self.places.gather(pulled), strength, value=-1).div_(kept)
-        return v, left, pulled
+        if slope:
+            slope, at_units = self.places.gather_both(slope[0], pulled)
+            self._kept = self._bounded(slope * -strength, strength)
+        else:
+            at_units = self.places.gather(pulled)
+        v = torch.addcmul(g, at_units, strength, value=-1).div_(self.kept(strength))
+        return v, left, pulled, torch.addcmul(w, r, scale)
 
-    def _kept_on_nodes(self, strength: Tensor) -> Tensor:
-        slope = self.taps.apply(self.density, 1, 1)
-        return torch.maximum(slope.mul_(-strength).add_(1), least_kept(strength))
+    def _spread_beside_density(self, g: Tensor) -> Tensor:
+        if self._weights is not None or "density" in vars(self):
+            return self.spread(g)
+        count, given = self.places.spread_both(g)
+        self.density = count.div_(self.places.shape[1])
+        return given.div_(self.places.shape[1])
 
     def step_between(self, guess: Callable[[Tensor], Tensor], strength: Tensor) -> Tensor:
         """Newton's step of the units from the z where z + c guess(z) = y, worked out on the nodes:
         what the guess leaves is c (B - guess), a smooth function of z."""
         left = (self.taps.apply(self.density, 0, 1) - guess(self.nodes)).mul_(strength)
-        kept = self._kept_on_nodes(strength)
-        mixing = self.quadrature.div_(kept)
-        _, pulled, _ = self._conjugate_gradients(
+        mixing, kept = self.taps.apply_each(self.density, (IDENTITY, 1), (1, 1))
+        kept = self._bounded(kept.mul_(-strength), strength)
+        mixing.div_(kept)
+        _, pulled, _, _ = self._conjugate_gradients(
             left * mixing, mixing.mul_(strength), strength, STEP_ERROR
         )
         return self.interpolate(left.addcmul_(pulled, strength, value=-1).div_(kept))
@@ -161,9 +182,9 @@ class GridField:
 
     def _conjugate_gradients(
         self, x: Tensor, mixing: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """w with (1 + mixing S) w = x, S w, and the residual: symmetric in the inner product of S,
-        whatever the signs of the mixing, and positive below the threshold."""
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """w with (1 + mixing S) w = x, S w, the residual r and S r: symmetric in the inner product
+        of S, whatever the signs of the mixing, and positive below the threshold."""
         tiny, eps = torch.finfo(x.dtype).tiny, torch.finfo(x.dtype).eps
         w = torch.zeros_like(x)
         sw = torch.zeros_like(x) if self.looks else w
@@ -190,7 +211,7 @@ class GridField:
             energy, old = (r * sr).sum(1, keepdim=True), energy
             turn = energy / old.clamp_(min=tiny)
             p, sp = torch.addcmul(r, turn, p), torch.addcmul(sr, turn, sp)
-        return w, sw, (strength * sr).abs().amax(1)
+        return w, sw, r, sr
 
     @staticmethod
     def _going(residual: Tensor, goal: Tensor, energy: Tensor) -> bool:

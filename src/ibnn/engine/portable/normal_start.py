@@ -37,8 +37,10 @@ def normal_start(
     pulled = strength * width
     # both bounds of |z| hold; from the nearer one Newton's steps never pass the solution
     size = centered.abs()
-    straight, far = size / (1 - pulled).clamp_(min=0.02), size + strength
-    z = torch.where(strength > 0, torch.minimum(straight, far), torch.maximum(straight, far))
+    # the less of the two for c > 0, the greater for c < 0
+    sign = torch.ones_like(strength).copysign_(strength)
+    straight = size * (sign / (1 - pulled).clamp_(min=0.02))
+    z = torch.minimum(straight, (size + strength).mul_(sign), out=straight).mul_(sign)
     for _ in range(START_STEPS):
         pull = (z * width).tanh_()
         # z - (z - c pull - size) / (1 - c (1 - pull^2) / width)

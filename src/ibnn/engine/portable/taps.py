@@ -33,11 +33,24 @@ class Taps:
 
     def apply(self, x: Tensor, derivative: int, divided: int) -> Tensor:
         """sum_l k(t_l - t_j) x_l for every node j, k being s_n divided by b so many times."""
+        return self.apply_each(x, (derivative, divided))[0]
+
+    def apply_each(self, x: Tensor, *kernels: tuple[int, int]) -> list[Tensor]:
+        """The same for several kernels, each a derivative and how often it is divided."""
         if self.dense:
-            return x @ _matrix(*self.key, derivative, divided, *self.like)
-        transform = _transform(*self.key, derivative, divided, *self.like)
-        size = 2 * (len(transform) - 1)
-        return torch.fft.irfft(torch.fft.rfft(x, size).mul_(transform), size)[:, : self.nodes]
+            return [x @ _matrix(*self.key, *kernel, *self.like) for kernel in kernels]
+        reach = max(_reach(*self.key, *kernel, self.like[0]) for kernel in kernels)
+        size = _fast_length(self.nodes + reach)
+        there = torch.fft.rfft(x, size)
+        sums = []
+        for kernel in kernels:
+            product = there * _transform(*self.key, *kernel, size, *self.like)
+            sums.append(torch.fft.irfft(product, size)[:, : self.nodes])
+            if kernel[0] == 0:
+                # the steps left out of the transform: nodes above less nodes below
+                below = x.cumsum(1)
+                sums[-1].add_(below[:, -1:]).sub_(below, alpha=2)
+        return sums
 
 
 # constants of nature, like a table of sines; a training run needs a handful of them
@@ -58,7 +71,7 @@ def _matrix(
 
 
 @lru_cache(maxsize=64)
-def _transform(
+def _reach(
     sigma: str,
     spacing: float,
     nodes: int,
@@ -66,20 +79,43 @@ def _transform(
     derivative: int,
     divided: int,
     dtype: torch.dtype,
+) -> int:
+    """How far off a kernel is felt: the room that a transform needs."""
+    taps = _folded(sigma, spacing, nodes, order, derivative, divided)[:nodes].abs()
+    return int((taps > torch.finfo(dtype).eps / 64 * taps.max()).nonzero().max())
+
+
+@lru_cache(maxsize=64)
+def _transform(
+    sigma: str,
+    spacing: float,
+    nodes: int,
+    order: int,
+    derivative: int,
+    divided: int,
+    size: int,
+    dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
-    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
-    # a kernel that falls off needs no room for its far end
-    far = nodes - 1
-    if derivative > 0:
-        near = (taps[:nodes].abs() > torch.finfo(dtype).eps / 64 * taps.abs().max()).nonzero()
-        far = int(near.max())
-    size = _fast_length(nodes + far)
+    taps = _folded(sigma, spacing, nodes, order, derivative, divided)
+    far = min(nodes - 1, size - nodes)
     circle = taps.new_zeros(size)
     lag = torch.arange(-far, far + 1)
     circle[lag] = taps[-lag]
     complex_dtype = torch.complex64 if dtype == torch.float32 else torch.complex128
     return torch.fft.rfft(circle).to(device, complex_dtype)
+
+
+def _folded(
+    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int
+) -> Tensor:
+    """The taps; of s_0 without the steps from -1 to 1, twice a running sum, so that they end."""
+    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
+    if derivative == 0:
+        taps[1:nodes] -= 1
+        taps[-nodes:] += 1
+        taps[0] += 1
+    return taps
 
 
 def _taps(
