@@ -56,14 +56,23 @@ class Places:
         """`spread` of None and of a: as a complex number, two cost a CPU little more than one."""
         if self.at_once or self.wide != torch.float32:
             return self.spread(None), self.spread(a)
+        parts = [self._spread_two(a, part) for part in self._halves()]
+        return torch.cat([count for count, _ in parts]), torch.cat([sums for _, sums in parts])
+
+    def _spread_two(self, a: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        cell, a, offset = self.cell[part], a[part], self.offset[part].to(torch.complex64)
         power = torch.complex(torch.ones_like(a), a)
-        offset = self.offset.to(power.dtype)
-        moments = power.new_zeros(self.order, self.shape[0], self.nodes + self.order)
+        moments = power.new_zeros(self.order, len(a), self.nodes + self.order)
         for p in range(self.order):
-            moments[p].scatter_add_(1, self.cell, power)
+            moments[p].scatter_add_(1, cell, power)
             power.mul_(offset)
         weights = weights_from_moments(torch.view_as_real(moments).flatten(2), 2)
-        return weights[:, ::2].contiguous(), weights[:, 1::2].contiguous()
+        return weights[:, ::2], weights[:, 1::2]
+
+    def _halves(self) -> list[slice]:
+        """Of the rows: tables of complex numbers are as large as all else together."""
+        half = (self.shape[0] + 1) // 2
+        return [slice(0, half), slice(half, None)][: self.shape[0]]
 
     def gather(self, coefficients: Tensor) -> Tensor:
         """sum_j coefficients_j b(x_i - t_j) for every unit i."""
@@ -79,13 +88,21 @@ class Places:
         """`gather` of two functions, as of one that is complex."""
         if self.at_once or self.wide != torch.float32:
             return self.gather(first), self.gather(second)
+        found = torch.empty_like(self.offset), torch.empty_like(self.offset)
+        for part in self._halves():
+            value = self._gather_two(first[part], second[part], part)
+            found[0][part], found[1][part] = value.real, value.imag
+            del value
+        return found
+
+    def _gather_two(self, first: Tensor, second: Tensor, part: slice) -> Tensor:
         both = torch.view_as_real(torch.complex(first, second)).flatten(1)
         pieces = pieces_from_coefficients(both, self.order, 2).unflatten(2, (-1, 2))
-        pieces, offset = torch.view_as_complex(pieces), self.offset.to(torch.complex64)
-        value = pieces[-1].gather(1, self.cell)
+        pieces, cell = torch.view_as_complex(pieces), self.cell[part]
+        offset, value = self.offset[part].to(pieces.dtype), pieces[-1].gather(1, cell)
         for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[p].gather(1, self.cell), value, offset, out=value)
-        return value.real, value.imag
+            value = torch.addcmul(pieces[p].gather(1, cell), value, offset, out=value)
+        return value
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
         """The same, and its derivative in units of the spacing, at little more than one price."""

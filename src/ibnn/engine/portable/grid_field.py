@@ -16,8 +16,8 @@ MAX_PRODUCTS = 200
 # on a device a look costs more than products do: so many are made, for a direction and for a
 # solution; what is left of the residual is told, and corrected by another round
 DIRECTION, SOLUTION = 3, 6
-# of a step from a guess: less than what the curvature of B leaves of it
-STEP_ERROR = 1e-4
+# of a step from a guess: less than what the curvature of B leaves of it (1e-4 costs a product more)
+STEP_ERROR = 1e-3
 
 
 class GridField:
@@ -146,7 +146,7 @@ class GridField:
         pulled = self.taps.apply(w.mul_(scale), 1, 1)
         if slope:
             slope, at_units = self.places.gather_both(slope[0], pulled)
-            self._kept = self._bounded(slope * -strength, strength)
+            self._kept = self._bounded(slope.mul_(-strength), strength)
         else:
             at_units = self.places.gather(pulled)
         v = torch.addcmul(g, at_units, strength, value=-1).div_(self.kept(strength))
@@ -195,7 +195,7 @@ class GridField:
         goal = tolerance / (1 + strength.abs()) if self.looks else None
         floor = (energy * eps**2).clamp_(min=tiny)
         for product in range(1, MAX_PRODUCTS + 1):
-            if goal is not None and not self._going(sr, goal, energy):
+            if goal is not None and product > 1 and not self._going(sr, goal, energy):
                 break
             mp = torch.addcmul(p, mixing, sp)
             curvature = (sp * mp).sum(1, keepdim=True)

@@ -5,6 +5,7 @@ left to `unit_newton`, whose steps are halved when too long.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ from ibnn.engine.portable.taps import IDENTITY, Taps
 MOST_STEPS = 7
 # at least the largest second derivative of tanh (0.77), erf (0.76) and arctan (1.02)
 CURVATURE = 1.03
+# of the splines for the step from a guess, which the next step corrects
+FIRST_ORDER = 4
 # a direction from a grid is right to this fraction
 GRID_ERROR = 1e-4
 
@@ -66,7 +69,7 @@ def quick_newton(
         z, normal = normal_start(y, strength, weights)
         z = _inside(z, low, high)
         if smooth:
-            field = GridField(z, middle, layout, weights=weights)
+            field = GridField(z, middle, replace(layout, order=FIRST_ORDER), weights=weights)
             z = _inside(z.sub_(field.step_between(normal, strength)), low, high)
     rest, done, all_done, step = atol, atol > 0, False, 0
     for step in range(1, MOST_STEPS + 1):
@@ -109,16 +112,18 @@ def solve_on_nodes(
     blocks: Iterable[Tensor], strength: Tensor, atol: Tensor, layout: Layout
 ) -> list[Shift]:
     """Rows solved on nodes that stand for their units, those of all blocks at once."""
-    places, weights = [], []
-    for y in blocks:
-        low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
-        field = GridField(y, low + (high - low) / 2, layout)
-        places.append(field.nodes)
-        weights.append(field.quadrature)
-    nodes = torch.cat(places)
-    found = quick_newton(nodes, strength, atol, layout, torch.cat(weights))[0]
+    parts = [_nodes_for(y, layout) for y in blocks]
+    nodes, weights = map(torch.cat, zip(*parts, strict=True))
+    found = quick_newton(nodes, strength, atol, layout, weights)[0]
     shift = Taps(layout, nodes).apply(found.sub_(nodes), IDENTITY, 1)
-    return [Shift(part, layout) for part in shift.split([len(part) for part in places])]
+    return [Shift(part, layout) for part in shift.split([len(part) for part, _ in parts])]
+
+
+def _nodes_for(y: Tensor, layout: Layout) -> tuple[Tensor, Tensor]:
+    """The places and weights of nodes that stand for the units."""
+    low, high = y.amin(1, keepdim=True), y.amax(1, keepdim=True)
+    field = GridField(y, low + (high - low) / 2, layout)
+    return field.nodes, field.quadrature
 
 
 def _inside(z: Tensor, low: Tensor, high: Tensor) -> Tensor:

@@ -121,13 +121,14 @@ def groups(way: np.ndarray, rows: Tensor, sigma: str) -> Iterator[tuple[Tensor |
 def with_room_for_nodes(
     groups: Iterable[tuple[Tensor | slice, int]], rows: Tensor, sigma: str
 ) -> Iterator[tuple[list[Tensor | slice], int]]:
-    """Blocks of the same way, as many as have no more nodes together than one has numbers."""
+    """Blocks of the same way, as many as may be solved on nodes at once: a third of a block's
+    numbers, since some twenty tensors are at work there."""
     for kind, found in groupby(groups, key=itemgetter(1)):
         blocks = [block for block, _ in found]
         most = 1
         if kind >= 0:
-            layout = layouts.solving(kind, sigma)
-            most = max(1, BLOCK // (layout.nodes * rows_per_block(rows, layout.nodes)))
+            most = rows_per_block(rows, layouts.solving(kind, sigma).nodes)
+            most = max(1, BLOCK // (3 * most * layouts.starting(kind, sigma).nodes))
         for i in range(0, len(blocks), most):
             yield blocks[i : i + most], kind
 
