@@ -56,23 +56,18 @@ class Places:
         """`spread` of None and of a: as a complex number, two cost a CPU little more than one."""
         if self.at_once or self.wide != torch.float32:
             return self.spread(None), self.spread(a)
-        parts = [self._spread_two(a, part) for part in self._halves()]
-        return torch.cat([count for count, _ in parts]), torch.cat([sums for _, sums in parts])
+        moments = torch.view_as_real(self._complex_moments(a)).flatten(2)
+        weights = weights_from_moments(moments, 2)
+        return weights[:, ::2].contiguous(), weights[:, 1::2].contiguous()
 
-    def _spread_two(self, a: Tensor, part: slice) -> tuple[Tensor, Tensor]:
-        cell, a, offset = self.cell[part], a[part], self.offset[part].to(torch.complex64)
+    def _complex_moments(self, a: Tensor) -> Tensor:
         power = torch.complex(torch.ones_like(a), a)
-        moments = power.new_zeros(self.order, len(a), self.nodes + self.order)
+        offset = self.offset.to(power.dtype)
+        moments = power.new_zeros(self.order, self.shape[0], self.nodes + self.order)
         for p in range(self.order):
-            moments[p].scatter_add_(1, cell, power)
+            moments[p].scatter_add_(1, self.cell, power)
             power.mul_(offset)
-        weights = weights_from_moments(torch.view_as_real(moments).flatten(2), 2)
-        return weights[:, ::2], weights[:, 1::2]
-
-    def _halves(self) -> list[slice]:
-        """Of the rows: tables of complex numbers are as large as all else together."""
-        half = (self.shape[0] + 1) // 2
-        return [slice(0, half), slice(half, None)][: self.shape[0]]
+        return moments
 
     def gather(self, coefficients: Tensor) -> Tensor:
         """sum_j coefficients_j b(x_i - t_j) for every unit i."""
@@ -89,15 +84,16 @@ class Places:
         if self.at_once or self.wide != torch.float32:
             return self.gather(first), self.gather(second)
         found = torch.empty_like(self.offset), torch.empty_like(self.offset)
-        for part in self._halves():
-            value = self._gather_two(first[part], second[part], part)
+        half = (self.shape[0] + 1) // 2  # at a time: complex tables are as large as all else
+        for part in (slice(i, i + half) for i in range(0, self.shape[0], half)):
+            value = self._gather_complex(torch.complex(first[part], second[part]), part)
             found[0][part], found[1][part] = value.real, value.imag
             del value
         return found
 
-    def _gather_two(self, first: Tensor, second: Tensor, part: slice) -> Tensor:
-        both = torch.view_as_real(torch.complex(first, second)).flatten(1)
-        pieces = pieces_from_coefficients(both, self.order, 2).unflatten(2, (-1, 2))
+    def _gather_complex(self, coefficients: Tensor, part: slice) -> Tensor:
+        pairs = torch.view_as_real(coefficients).flatten(1)
+        pieces = pieces_from_coefficients(pairs, self.order, 2).unflatten(2, (-1, 2))
         pieces, cell = torch.view_as_complex(pieces), self.cell[part]
         offset, value = self.offset[part].to(pieces.dtype), pieces[-1].gather(1, cell)
         for p in reversed(range(self.order - 1)):

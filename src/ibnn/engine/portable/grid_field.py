@@ -143,14 +143,16 @@ class GridField:
         w, _, r, left = self._conjugate_gradients(
             right.div_(scale), mixing.mul_(strength), strength, tolerance
         )
+        del right, mixing, kept  # memory is what limits the size of blocks
         pulled = self.taps.apply(w.mul_(scale), 1, 1)
+        weights = w.addcmul_(r, scale)
         if slope:
             slope, at_units = self.places.gather_both(slope[0], pulled)
             self._kept = self._bounded(slope.mul_(-strength), strength)
         else:
             at_units = self.places.gather(pulled)
         v = torch.addcmul(g, at_units, strength, value=-1).div_(self.kept(strength))
-        return v, left, pulled, torch.addcmul(w, r, scale)
+        return v, left, pulled, weights
 
     def _spread_beside_density(self, g: Tensor) -> Tensor:
         if self._weights is not None or "density" in vars(self):

@@ -96,6 +96,7 @@ def find_roots(
                 done, all_done = excess <= 2, y.dtype == exact
             z[rows] = found.div_(p[rows]).add_(origin[rows])
             solved[rows] = done
+            del found, x  # as large as a block, which the next one needs
             if not all_done:
                 again[_on_host(rows)] = look(done)[0] == 0
     if y.dtype != exact and again.any():
@@ -140,6 +141,7 @@ def solve_jacobian(
             error[_on_host(rows)] = left
             v[rows] = found.to(z.dtype) * size[rows]
             dot[rows] = product.to(z.dtype) * size[rows].squeeze(1)
+            del found, right  # as large as a block, which the next one needs
         again = ~(error <= 5 * WANTED[z.dtype]) & (way != ways.NOT_FINITE)
         if z.dtype != exact and again.any():
             rows = send(again.nonzero()[0], z)
