@@ -37,8 +37,7 @@ class GridField:
     ) -> None:
         self._weights = weights
         self.spacing, self.rough = layout.spacing, rough
-        self.gentle, self.near_threshold = layout.gentle, layout.near_threshold
-        self.looks = on_host(z)
+        self.near_threshold, self.looks = layout.near_threshold, on_host(z)
         self.products = DIRECTION if rough else SOLUTION
         self.taps = Taps(layout, z)
         origin = layout.origin(middle)
@@ -116,14 +115,18 @@ class GridField:
         samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
         1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
         """
-        v, residual, _, _ = self.solve_on_nodes(g, strength, tolerance)
-        return v, (strength * residual).abs_().amax(1)
+        return self._solve(g, strength, tolerance)[:2]
 
-    def solve_on_nodes(
+    def solve_and_pull(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """v as `solve` has it, and the coefficients of P_1(z, v)."""
+        v, _, pulled = self._solve(g, strength, tolerance)
+        return v, pulled
+
+    def _solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """v as `solve` has it, P_1(z, v) less what was taken for it on the nodes (of the largest
-        g), the coefficients of that, and the weights of v."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
         scale = g.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
         slope = None
         if self.near_threshold:
@@ -140,19 +143,18 @@ class GridField:
             kept = self._bounded(kept.mul_(-strength), strength)
             right = self.taps.apply(given, IDENTITY, 1).div_(kept)
             mixing.div_(kept)
-        w, _, r, left = self._conjugate_gradients(
+        w, _, left = self._conjugate_gradients(
             right.div_(scale), mixing.mul_(strength), strength, tolerance
         )
         del right, mixing, kept  # memory is what limits the size of blocks
         pulled = self.taps.apply(w.mul_(scale), 1, 1)
-        weights = w.addcmul_(r, scale)
         if slope:
             slope, at_units = self.places.gather_both(slope[0], pulled)
             self._kept = self._bounded(slope.mul_(-strength), strength)
         else:
             at_units = self.places.gather(pulled)
         v = torch.addcmul(g, at_units, strength, value=-1).div_(self.kept(strength))
-        return v, left, pulled, weights
+        return v, left, pulled
 
     def _spread_beside_density(self, g: Tensor) -> Tensor:
         if self._weights is not None or "density" in vars(self):
@@ -168,7 +170,7 @@ class GridField:
         mixing, kept = self.taps.apply_each(self.density, (IDENTITY, 1), (1, 1))
         kept = self._bounded(kept.mul_(-strength), strength)
         mixing.div_(kept)
-        _, pulled, _, _ = self._conjugate_gradients(
+        _, pulled, _ = self._conjugate_gradients(
             left * mixing, mixing.mul_(strength), strength, STEP_ERROR
         )
         return self.interpolate(left.addcmul_(pulled, strength, value=-1).div_(kept))
@@ -184,9 +186,9 @@ class GridField:
 
     def _conjugate_gradients(
         self, x: Tensor, mixing: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """w with (1 + mixing S) w = x, S w, the residual r and S r: symmetric in the inner product
-        of S, whatever the signs of the mixing, and positive below the threshold."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """w with (1 + mixing S) w = x, S w, and the residual: symmetric in the inner product of S,
+        whatever the signs of the mixing, and positive below the threshold."""
         tiny, eps = torch.finfo(x.dtype).tiny, torch.finfo(x.dtype).eps
         w = torch.zeros_like(x)
         sw = torch.zeros_like(x) if self.looks else w
@@ -213,7 +215,7 @@ class GridField:
             energy, old = (r * sr).sum(1, keepdim=True), energy
             turn = energy / old.clamp_(min=tiny)
             p, sp = torch.addcmul(r, turn, p), torch.addcmul(sr, turn, sp)
-        return w, sw, r, sr
+        return w, sw, (strength * sr).abs().amax(1)
 
     @staticmethod
     def _going(residual: Tensor, goal: Tensor, energy: Tensor) -> bool:

@@ -22,16 +22,12 @@ FINER = {"tanh": 1.0, "erf": 1.0, "arctan": 0.5}
 
 @dataclass(frozen=True)
 class Layout:
-    """`cells` cells of width `spacing` for the units, and a margin of nodes on both sides.
-
-    Of `gentle` rows (c <= 0.2) the grid resolves 1/(1 - c d) as well as it does sigma.
-    """
+    """`cells` cells of width `spacing` for the units, and a margin of nodes on both sides."""
 
     sigma: str
     spacing: float
     cells: int
     order: int
-    gentle: bool = False
     near_threshold: bool = False
     wide: bool = False
 
@@ -96,9 +92,8 @@ def solving(level: int, sigma: str) -> Layout:
     else:
         spacing, order = 1 / 4, 6
     layout = _layout(sigma, _span(level), spacing, order)
-    kind, wide = level % 3, not _narrow(level)
-    near_threshold = kind == 2 or (kind == 1 and wide)
-    return replace(layout, gentle=kind == 0, near_threshold=near_threshold, wide=wide)
+    wide = not _narrow(level)
+    return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and wide), wide=wide)
 
 
 def starting(level: int, sigma: str) -> Layout:

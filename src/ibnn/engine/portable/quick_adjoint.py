@@ -1,8 +1,7 @@
 """J v = g on the grid at one go: what the solution leaves is judged on the nodes.
 
 With v = (g - c u(z)) / (1 - c d(z)) for a spline u, J v - g is c (P_1(z, v) - u): a spline as well.
-So nothing is read off at the units; they are spread once more where nodes may not resolve
-1/(1 - c d), and where they do, P_1(z, v) - u is what conjugate gradients leave.
+So the units are spread once more, and nothing is read off there.
 """
 
 import torch
@@ -22,17 +21,11 @@ def quick_adjoint(field: GridField, g: Tensor, strength: Tensor) -> tuple[Tensor
     summed over the units, is at most that of the coefficients, summed with the weights there.
     """
     units, least = g.shape[1], (1 - strength).clamp_(max=1)
-    v, left, pulled, weights = field.solve_on_nodes(g, strength, NODE_ERROR * least)
-    if field.gentle:
-        left.mul_(g.abs().amax(1, keepdim=True))
-        bias = field.taps.apply(field.density, 0, 1)
-    else:
-        weights = field.spread(v)
-        left = field.taps.apply(weights, 1, 2).sub_(pulled)
-        bias = field.taps.apply(field.density, 0, 2)
-    left = left.square_().mul_(field.density).sum(1, keepdim=True).clamp_(min=0)
-    left = left.sqrt_().mul_(strength.abs())
-    dot = weights.mul_(bias).sum(1).mul_(units)
+    v, pulled = field.solve_and_pull(g, strength, NODE_ERROR * least)
+    weights = field.spread(v)
+    left = field.taps.apply(weights, 1, 2).sub_(pulled).square_().mul_(field.density)
+    left = left.sum(1, keepdim=True).sqrt_().mul_(strength.abs())
+    dot = weights.mul_(field.taps.apply(field.density, 0, 2)).sum(1).mul_(units)
     # J keeps the mean; of a row far below the threshold it may be nearly all that is left of g, and
     # the rounding of sums, c times as large, was 2.5e-4 of it at c = -384
     shift = g.mean(1, keepdim=True).sub_(v.mean(1, keepdim=True))

@@ -7,6 +7,7 @@ the taps k are the samples of s_n with b divided out once for each side that is 
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,17 @@ MATRIX_NODES, DEVICE_MATRIX_NODES = 192, 512
 IDENTITY = -2
 
 
+class Kernel(NamedTuple):
+    """s_n on the nodes of a grid, divided by b so many times."""
+
+    sigma: str
+    spacing: float
+    nodes: int
+    order: int
+    derivative: int
+    divided: int
+
+
 class Taps:
     """Sums over the nodes of a grid, for tensors like `like`."""
 
@@ -35,18 +47,17 @@ class Taps:
         """sum_l k(t_l - t_j) x_l for every node j, k being s_n divided by b so many times."""
         return self.apply_each(x, (derivative, divided))[0]
 
-    def apply_each(self, x: Tensor, *kernels: tuple[int, int]) -> list[Tensor]:
+    def apply_each(self, x: Tensor, *kinds: tuple[int, int]) -> list[Tensor]:
         """The same for several kernels, each a derivative and how often it is divided."""
+        kernels = [Kernel(*self.key, *kind) for kind in kinds]
         if self.dense:
-            return [x @ _matrix(*self.key, *kernel, *self.like) for kernel in kernels]
-        reach = max(_reach(*self.key, *kernel, self.like[0]) for kernel in kernels)
-        size = _fast_length(self.nodes + reach)
-        there = torch.fft.rfft(x, size)
-        sums = []
+            return [x @ _matrix(kernel, *self.like) for kernel in kernels]
+        size = _fast_length(self.nodes + max(_reach(kernel, self.like[0]) for kernel in kernels))
+        there, sums = torch.fft.rfft(x, size), []
         for kernel in kernels:
-            product = there * _transform(*self.key, *kernel, size, *self.like)
+            product = there * _transform(kernel, size, *self.like)
             sums.append(torch.fft.irfft(product, size)[:, : self.nodes])
-            if kernel[0] == 0:
+            if kernel.derivative == 0:
                 # the steps left out of the transform: nodes above less nodes below
                 below = x.cumsum(1)
                 sums[-1].add_(below[:, -1:]).sub_(below, alpha=2)
@@ -55,50 +66,22 @@ class Taps:
 
 # constants of nature, like a table of sines; a training run needs a handful of them
 @lru_cache(maxsize=64)
-def _matrix(
-    sigma: str,
-    spacing: float,
-    nodes: int,
-    order: int,
-    derivative: int,
-    divided: int,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
-    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
-    place = torch.arange(nodes)
-    return taps[place[:, None] - place[None, :]].to(device, dtype)
+def _matrix(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> Tensor:
+    place = torch.arange(kernel.nodes)
+    return _taps(kernel)[place[:, None] - place[None, :]].to(device, dtype)
 
 
 @lru_cache(maxsize=64)
-def _reach(
-    sigma: str,
-    spacing: float,
-    nodes: int,
-    order: int,
-    derivative: int,
-    divided: int,
-    dtype: torch.dtype,
-) -> int:
+def _reach(kernel: Kernel, dtype: torch.dtype) -> int:
     """How far off a kernel is felt: the room that a transform needs."""
-    taps = _folded(sigma, spacing, nodes, order, derivative, divided)[:nodes].abs()
+    taps = _without_steps(kernel)[: kernel.nodes].abs()
     return int((taps > torch.finfo(dtype).eps / 64 * taps.max()).nonzero().max())
 
 
 @lru_cache(maxsize=64)
-def _transform(
-    sigma: str,
-    spacing: float,
-    nodes: int,
-    order: int,
-    derivative: int,
-    divided: int,
-    size: int,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
-    taps = _folded(sigma, spacing, nodes, order, derivative, divided)
-    far = min(nodes - 1, size - nodes)
+def _transform(kernel: Kernel, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    taps = _without_steps(kernel)
+    far = min(kernel.nodes - 1, size - kernel.nodes)
     circle = taps.new_zeros(size)
     lag = torch.arange(-far, far + 1)
     circle[lag] = taps[-lag]
@@ -106,22 +89,19 @@ def _transform(
     return torch.fft.rfft(circle).to(device, complex_dtype)
 
 
-def _folded(
-    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int
-) -> Tensor:
-    """The taps; of s_0 without the steps from -1 to 1, twice a running sum, so that they end."""
-    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
-    if derivative == 0:
-        taps[1:nodes] -= 1
-        taps[-nodes:] += 1
-        taps[0] += 1
+def _without_steps(kernel: Kernel) -> Tensor:
+    """The taps; of s_0 less its limits -1 and 1, which are running sums: the rest is short."""
+    taps = _taps(kernel)
+    if kernel.derivative == 0:
+        taps[: kernel.nodes] -= 1
+        taps[-kernel.nodes :] += 1
+        taps[0] += 2
     return taps
 
 
-def _taps(
-    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int
-) -> Tensor:
+def _taps(kernel: Kernel) -> Tensor:
     """k at the lags 0, 1, ...; negative lags count from the end."""
+    sigma, spacing, nodes, order, derivative, divided = kernel
     # the samples are mirrored so far outside that dividing by b does not feel it (b^-1 falls
     # off by 0.27 per node for order 4, 0.66 for order 12)
     far = nodes + 20 * order
