@@ -46,12 +46,28 @@ class Places:
             powers = self._powers if a is None else self._powers * a
             moments.scatter_add_(2, self._cells, powers)
         else:
-            power = torch.ones_like(self.offset) if a is None else a
+            power = torch.ones_like(self.offset) if a is None else a.clone()
             for p in range(self.order):
                 moments[p].scatter_add_(1, self.cell, power)
-                if p + 1 < self.order:
-                    power = self.offset if a is None and p == 0 else power * self.offset
+                power.mul_(self.offset)
         return weights_from_moments(moments.to(self.wide))
+
+    def spread_both(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        """`spread` of None and of a: as a complex number, two cost a CPU little more than one."""
+        if self.at_once or self.wide != torch.float32:
+            return self.spread(None), self.spread(a)
+        moments = torch.view_as_real(self._complex_moments(a)).flatten(2)
+        weights = weights_from_moments(moments, 2)
+        return weights[:, ::2].contiguous(), weights[:, 1::2].contiguous()
+
+    def _complex_moments(self, a: Tensor) -> Tensor:
+        power = torch.complex(torch.ones_like(a), a)
+        offset = self.offset.to(power.dtype)
+        moments = power.new_zeros(self.order, self.shape[0], self.nodes + self.order)
+        for p in range(self.order):
+            moments[p].scatter_add_(1, self.cell, power)
+            power.mul_(offset)
+        return moments
 
     def gather(self, coefficients: Tensor) -> Tensor:
         """sum_j coefficients_j b(x_i - t_j) for every unit i."""
@@ -61,6 +77,27 @@ class Places:
         value = pieces[-1].gather(1, self.cell)
         for p in reversed(range(self.order - 1)):
             value = torch.addcmul(pieces[p].gather(1, self.cell), value, self.offset, out=value)
+        return value
+
+    def gather_both(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        """`gather` of two functions, as of one that is complex."""
+        if self.at_once or self.wide != torch.float32:
+            return self.gather(first), self.gather(second)
+        found = torch.empty_like(self.offset), torch.empty_like(self.offset)
+        half = (self.shape[0] + 1) // 2  # at a time: complex tables are as large as all else
+        for part in (slice(i, i + half) for i in range(0, self.shape[0], half)):
+            value = self._gather_complex(torch.complex(first[part], second[part]), part)
+            found[0][part], found[1][part] = value.real, value.imag
+            del value
+        return found
+
+    def _gather_complex(self, coefficients: Tensor, part: slice) -> Tensor:
+        pairs = torch.view_as_real(coefficients).flatten(1)
+        pieces = pieces_from_coefficients(pairs, self.order, 2).unflatten(2, (-1, 2))
+        pieces, cell = torch.view_as_complex(pieces), self.cell[part]
+        offset, value = self.offset[part].to(pieces.dtype), pieces[-1].gather(1, cell)
+        for p in reversed(range(self.order - 1)):
+            value = torch.addcmul(pieces[p].gather(1, cell), value, offset, out=value)
         return value
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,6 +144,12 @@ class LongPlaces:
         for part, places in self._stretches():
             value[:, part] = places.gather(coefficients)
         return value
+
+    def spread_both(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        return self.spread(None), self.spread(a)
+
+    def gather_both(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
+        return self.gather(first), self.gather(second)
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
         value, derivative = torch.empty_like(self.x), torch.empty_like(self.x)

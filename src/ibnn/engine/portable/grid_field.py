@@ -16,8 +16,8 @@ MAX_PRODUCTS = 200
 # on a device a look costs more than products do: so many are made, for a direction and for a
 # solution; what is left of the residual is told, and corrected by another round
 DIRECTION, SOLUTION = 3, 6
-# of a step from a guess: less than what the curvature of B leaves of it
-STEP_ERROR = 1e-4
+# of a step from a guess: less than what the curvature of B leaves of it (1e-4 costs a product more)
+STEP_ERROR = 1e-3
 
 
 class GridField:
@@ -43,8 +43,12 @@ class GridField:
         origin = layout.origin(middle)
         self.places = locate(z, origin, layout.spacing, layout.nodes, layout.order)
         self._origin = origin
-        self.density = self.spread(None)
         self._kept: Tensor | None = None
+        self._least: Tensor | None = None
+
+    @cached_property
+    def density(self) -> Tensor:
+        return self.spread(None)
 
     @property
     def nodes(self) -> Tensor:
@@ -86,9 +90,14 @@ class GridField:
     def kept(self, strength: Tensor) -> Tensor:
         """1 - c d, kept positive; a field belongs to one strength."""
         if self._kept is None:
-            self._least = least_kept(strength)
-            self._kept = torch.maximum((self.slope * -strength).add_(1), self._least)
+            self._kept = self._bounded(self.slope * -strength, strength)
         return self._kept
+
+    def _bounded(self, pull: Tensor, strength: Tensor) -> Tensor:
+        """1 + pull in place of pull, and not below what 1 - c d can be."""
+        if self._least is None:
+            self._least = least_kept(strength)
+        return torch.maximum(pull.add_(1), self._least, out=pull)
 
     def product(self, v: Tensor) -> tuple[Tensor, Tensor]:
         """P_1(z, v), and v . B(z) of each row, on the nodes."""
@@ -118,33 +127,49 @@ class GridField:
     def _solve(
         self, g: Tensor, strength: Tensor, tolerance: Tensor | float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        kept = self.kept(strength)
         scale = g.abs().amax(1, keepdim=True).clamp_(min=torch.finfo(g.dtype).tiny)
+        slope = None
         if self.near_threshold:
             # 1/(1 - c d) has a peak as narrow as sqrt(1 - c) at a crowd of units
+            kept = self.kept(strength)
             right = self.taps.apply(self.spread(g / kept), IDENTITY, 1)
             mixing = self.taps.apply(self.spread(1 / kept), IDENTITY, 1)
         else:
-            node_kept = self._kept_on_nodes(strength)
-            right = self.taps.apply(self.spread(g), IDENTITY, 1).div_(node_kept)
-            mixing = self.quadrature.div_(node_kept)
+            given = self._spread_beside_density(g)
+            kernels = [(IDENTITY, 1), (1, 1)]
+            if self._kept is None and not self.rough:
+                kernels.append((1, 2))
+            mixing, kept, *slope = self.taps.apply_each(self.density, *kernels)
+            kept = self._bounded(kept.mul_(-strength), strength)
+            right = self.taps.apply(given, IDENTITY, 1).div_(kept)
+            mixing.div_(kept)
         w, _, left = self._conjugate_gradients(
             right.div_(scale), mixing.mul_(strength), strength, tolerance
         )
+        del right, mixing, kept  # memory is what limits the size of blocks
         pulled = self.taps.apply(w.mul_(scale), 1, 1)
-        v = torch.addcmul(g, self.places.gather(pulled), strength, value=-1).div_(kept)
+        if slope:
+            slope, at_units = self.places.gather_both(slope[0], pulled)
+            self._kept = self._bounded(slope.mul_(-strength), strength)
+        else:
+            at_units = self.places.gather(pulled)
+        v = torch.addcmul(g, at_units, strength, value=-1).div_(self.kept(strength))
         return v, left, pulled
 
-    def _kept_on_nodes(self, strength: Tensor) -> Tensor:
-        slope = self.taps.apply(self.density, 1, 1)
-        return torch.maximum(slope.mul_(-strength).add_(1), least_kept(strength))
+    def _spread_beside_density(self, g: Tensor) -> Tensor:
+        if self._weights is not None or "density" in vars(self):
+            return self.spread(g)
+        count, given = self.places.spread_both(g)
+        self.density = count.div_(self.places.shape[1])
+        return given.div_(self.places.shape[1])
 
     def step_between(self, guess: Callable[[Tensor], Tensor], strength: Tensor) -> Tensor:
         """Newton's step of the units from the z where z + c guess(z) = y, worked out on the nodes:
         what the guess leaves is c (B - guess), a smooth function of z."""
         left = (self.taps.apply(self.density, 0, 1) - guess(self.nodes)).mul_(strength)
-        kept = self._kept_on_nodes(strength)
-        mixing = self.quadrature.div_(kept)
+        mixing, kept = self.taps.apply_each(self.density, (IDENTITY, 1), (1, 1))
+        kept = self._bounded(kept.mul_(-strength), strength)
+        mixing.div_(kept)
         _, pulled, _ = self._conjugate_gradients(
             left * mixing, mixing.mul_(strength), strength, STEP_ERROR
         )
@@ -174,7 +199,7 @@ class GridField:
         goal = tolerance / (1 + strength.abs()) if self.looks else None
         floor = (energy * eps**2).clamp_(min=tiny)
         for product in range(1, MAX_PRODUCTS + 1):
-            if goal is not None and not self._going(sr, goal, energy):
+            if goal is not None and product > 1 and not self._going(sr, goal, energy):
                 break
             mp = torch.addcmul(p, mixing, sp)
             curvature = (sp * mp).sum(1, keepdim=True)

@@ -96,6 +96,13 @@ def solving(level: int, sigma: str) -> Layout:
     return replace(layout, near_threshold=level % 3 == 2 or (level % 3 == 1 and wide), wide=wide)
 
 
+def starting(level: int, sigma: str) -> Layout:
+    """A grid on which a narrow row is solved first; what it leaves is seen on the other one."""
+    if not _narrow(level) or level % 3 == 2:
+        return solving(level, sigma)
+    return _layout(sigma, _span(level), (1 / 8, 1 / 12)[level % 3], 4)
+
+
 def error(level: np.ndarray) -> np.ndarray:
     """The largest error of s_0 on a grid for solving."""
     return np.where(level % 3 == 2, 3e-8, np.where(level < WIDE, 1e-6, 3e-6))

@@ -37,11 +37,18 @@ def normal_start(
     pulled = strength * width
     # both bounds of |z| hold; from the nearer one Newton's steps never pass the solution
     size = centered.abs()
-    straight, far = size / (1 - pulled).clamp_(min=0.02), size + strength
-    z = torch.where(strength > 0, torch.minimum(straight, far), torch.maximum(straight, far))
+    # the less of the two for c > 0, the greater for c < 0
+    sign = torch.ones_like(strength).copysign_(strength)
+    straight = size * (sign / (1 - pulled).clamp_(min=0.02))
+    z = torch.minimum(straight, (size + strength).mul_(sign), out=straight).mul_(sign)
+    double = 2 * width
     for _ in range(START_STEPS):
-        pull = (z * width).tanh_()
+        # tanh as 2 sigmoid - 1, which takes a third of its time
+        pull = (z * double).sigmoid_().mul_(2).sub_(1)
         # z - (z - c pull - size) / (1 - c (1 - pull^2) / width)
         left = (z - size).addcmul_(strength, pull, value=-1)
         z.sub_(left.div_(pull.square_().sub_(1).mul_(pulled).add_(1)))
-    return z.copysign_(centered).add_(mean), lambda t: (t - mean).mul_(width).tanh_().neg_()
+    return (
+        z.copysign_(centered).add_(mean),
+        lambda t: (t - mean).mul_(double).sigmoid_().mul_(-2).add_(1),
+    )

@@ -4,6 +4,8 @@ Each row goes its own way (see `ways`). What float32 cannot resolve, or did not,
 float64 where the device has it.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -18,7 +20,7 @@ from ibnn.engine.portable.fine_field import FineField
 from ibnn.engine.portable.grid_field import GridField
 from ibnn.engine.portable.isotonic import isotonic_limit
 from ibnn.engine.portable.outliers import WindowField
-from ibnn.engine.portable.quick import quick_newton
+from ibnn.engine.portable.quick import Shift, begins_on_nodes, quick_newton, solve_on_nodes
 from ibnn.engine.portable.quick_adjoint import quick_adjoint
 from ibnn.engine.portable.sorted_sums import SortedField, sorted_sum
 from ibnn.engine.portable.unit_cg import UnitField
@@ -57,7 +59,23 @@ def find_roots(
     origin = _next_to_zero(low, high)
     p, goal = slope.to(y.dtype)[:, None], send(wanted, y, y.dtype)[:, None]
     again = way == ways.PRECISE
-    for rows, kind in ways.groups(way, y, sigma):
+
+    def scaled(rows: Tensor | slice) -> Tensor:
+        return (y[rows] - origin[rows]) * p[rows]
+
+    def started() -> Iterator[tuple[Tensor | slice, int, Shift | None]]:
+        """Blocks of rows, their way, and z - y on the nodes where they begin there."""
+        for blocks, kind in ways.with_room_for_nodes(ways.groups(way, y, sigma), y, sigma):
+            shifts = [None] * len(blocks)
+            if kind >= 0 and y.dtype == torch.float32:
+                layout = layouts.starting(kind, sigma)
+                if begins_on_nodes(layout, y):
+                    c, atol = (torch.cat([t[rows] for rows in blocks]) for t in (strength, goal))
+                    c = c[:, None].to(y.dtype)
+                    shifts = solve_on_nodes(map(scaled, blocks), c, atol, layout)
+            yield from zip(blocks, [kind] * len(blocks), shifts, strict=True)
+
+    for rows, kind, shift in started():
         if kind == ways.STILL:
             z[rows], residual[rows], solved[rows] = y[rows], 0, True
         elif kind == ways.NARROW:
@@ -67,18 +85,18 @@ def find_roots(
             z[rows], residual[rows] = (mean + found / scale).to(y.dtype), left.to(y.dtype)
             steps[rows], solved[rows] = narrow.STEPS, True
         elif kind != ways.PRECISE:
-            x = (y[rows] - origin[rows]) * p[rows]
-            c = strength[rows, None].to(y.dtype)
+            x, c = scaled(rows), strength[rows, None].to(y.dtype)
             if kind >= 0 and y.dtype == torch.float32:
                 layout = layouts.solving(kind, sigma)
                 found, residual[rows], steps[rows], done, all_done = quick_newton(
-                    x, c, goal[rows], layout
+                    x, c, goal[rows], layout, shift=shift
                 )
             else:
                 found, residual[rows], steps[rows], excess = _roots(x, c, goal[rows], sigma, kind)
                 done, all_done = excess <= 2, y.dtype == exact
             z[rows] = found.div_(p[rows]).add_(origin[rows])
             solved[rows] = done
+            del found, x  # as large as a block, which the next one needs
             if not all_done:
                 again[_on_host(rows)] = look(done)[0] == 0
     if y.dtype != exact and again.any():
@@ -123,6 +141,7 @@ def solve_jacobian(
             error[_on_host(rows)] = left
             v[rows] = found.to(z.dtype) * size[rows]
             dot[rows] = product.to(z.dtype) * size[rows].squeeze(1)
+            del found, right  # as large as a block, which the next one needs
         again = ~(error <= 5 * WANTED[z.dtype]) & (way != ways.NOT_FINITE)
         if z.dtype != exact and again.any():
             rows = send(again.nonzero()[0], z)
@@ -166,8 +185,11 @@ def _roots(
     if not (strength < DESCEND).all():
         start = descend(y, strength, lambda z: _field(z, middle, sigma, way))
     elif way >= 0:
-        layout = layouts.solving(way, sigma)
-        z, _, _, done, _ = quick_newton(y, strength, atol.clamp(min=1e-5), layout)
+        layout, atol_of_start = layouts.solving(way, sigma), atol.clamp(min=1e-5)
+        shift = None
+        if begins_on_nodes(layout, y):
+            (shift,) = solve_on_nodes([y], strength, atol_of_start, layout)
+        z, _, _, done, _ = quick_newton(y, strength, atol_of_start, layout, shift=shift)
         start = torch.where(done[:, None], z, y)
     elif way == ways.WINDOW and (strength < STRONG).all():
         start = isotonic_limit(y, strength)

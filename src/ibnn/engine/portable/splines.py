@@ -41,22 +41,23 @@ def node_weights(order: int) -> Tensor:
     return powers @ piece_matrix(order)
 
 
-def weights_from_moments(moments: Tensor) -> Tensor:
+def weights_from_moments(moments: Tensor, each: int = 1) -> Tensor:
     """Sums of a_i offset_i^p over each cell, (order, rows, nodes + order) with nothing in the last
-    `order` cells -> sums of a_i b on the nodes, (rows, nodes)."""
+    `order` cells -> sums of a_i b on the nodes, (rows, nodes); `each` numbers lie side by side."""
     order, rows, length = moments.shape
     cells = _piece_matrix_like(order, moments.dtype, moments.device).T @ moments.view(order, -1)
     # node n gets the weight m of cell n - m: a diagonal, which runs into the empty cells
-    shape, strides = (rows, order, length - order), (length, rows * length - 1, 1)
-    return cells.as_strided(shape, strides, order // 2 - 1).sum(1)
+    shape, strides = (rows, order, length - order * each), (length, rows * length - each, 1)
+    return cells.as_strided(shape, strides, each * (order // 2 - 1)).sum(1)
 
 
-def pieces_from_coefficients(coefficients: Tensor, order: int) -> Tensor:
+def pieces_from_coefficients(coefficients: Tensor, order: int, each: int = 1) -> Tensor:
     """Spline coefficients (rows, nodes) -> (order, rows, nodes): each cell's powers of offset."""
     rows, nodes = coefficients.shape
-    padded = torch.nn.functional.pad(coefficients, (order // 2 - 1, order // 2 + 1))
+    margins = each * (order // 2 - 1), each * (order // 2 + 1)
+    padded = torch.nn.functional.pad(coefficients, margins)
     length = padded.shape[1]
     # column t: the `order` coefficients from t on, of all rows one after the other
-    windows = padded.as_strided((order, rows * length - order + 1), (1, 1))
+    windows = padded.as_strided((order, rows * length - each * (order - 1)), (each, 1))
     pieces = _piece_matrix_like(order, padded.dtype, padded.device) @ windows
     return pieces.as_strided((order, rows, nodes), (pieces.shape[1], length, 1))

@@ -7,6 +7,7 @@ the taps k are the samples of s_n with b divided out once for each side that is 
 
 import math
 from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -22,6 +23,17 @@ MATRIX_NODES, DEVICE_MATRIX_NODES = 192, 512
 IDENTITY = -2
 
 
+class Kernel(NamedTuple):
+    """s_n on the nodes of a grid, divided by b so many times."""
+
+    sigma: str
+    spacing: float
+    nodes: int
+    order: int
+    derivative: int
+    divided: int
+
+
 class Taps:
     """Sums over the nodes of a grid, for tensors like `like`."""
 
@@ -33,48 +45,43 @@ class Taps:
 
     def apply(self, x: Tensor, derivative: int, divided: int) -> Tensor:
         """sum_l k(t_l - t_j) x_l for every node j, k being s_n divided by b so many times."""
+        return self.apply_each(x, (derivative, divided))[0]
+
+    def apply_each(self, x: Tensor, *kinds: tuple[int, int]) -> list[Tensor]:
+        """The same for several kernels, each a derivative and how often it is divided."""
+        kernels = [Kernel(*self.key, *kind) for kind in kinds]
         if self.dense:
-            return x @ _matrix(*self.key, derivative, divided, *self.like)
-        transform = _transform(*self.key, derivative, divided, *self.like)
-        size = 2 * (len(transform) - 1)
-        return torch.fft.irfft(torch.fft.rfft(x, size).mul_(transform), size)[:, : self.nodes]
+            return [x @ _matrix(kernel, *self.like) for kernel in kernels]
+        size = _fast_length(self.nodes + max(_reach(kernel, self.like[0]) for kernel in kernels))
+        there, sums = torch.fft.rfft(x, size), []
+        for kernel in kernels:
+            product = there * _transform(kernel, size, *self.like)
+            sums.append(torch.fft.irfft(product, size)[:, : self.nodes])
+            if kernel.derivative == 0:
+                # the steps left out of the transform: nodes above less nodes below
+                below = x.cumsum(1)
+                sums[-1].add_(below[:, -1:]).sub_(below, alpha=2)
+        return sums
 
 
 # constants of nature, like a table of sines; a training run needs a handful of them
 @lru_cache(maxsize=64)
-def _matrix(
-    sigma: str,
-    spacing: float,
-    nodes: int,
-    order: int,
-    derivative: int,
-    divided: int,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
-    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
-    place = torch.arange(nodes)
-    return taps[place[:, None] - place[None, :]].to(device, dtype)
+def _matrix(kernel: Kernel, dtype: torch.dtype, device: torch.device) -> Tensor:
+    place = torch.arange(kernel.nodes)
+    return _taps(kernel)[place[:, None] - place[None, :]].to(device, dtype)
 
 
 @lru_cache(maxsize=64)
-def _transform(
-    sigma: str,
-    spacing: float,
-    nodes: int,
-    order: int,
-    derivative: int,
-    divided: int,
-    dtype: torch.dtype,
-    device: torch.device,
-) -> Tensor:
-    taps = _taps(sigma, spacing, nodes, order, derivative, divided)
-    # a kernel that falls off needs no room for its far end
-    far = nodes - 1
-    if derivative > 0:
-        near = (taps[:nodes].abs() > torch.finfo(dtype).eps / 64 * taps.abs().max()).nonzero()
-        far = int(near.max())
-    size = _fast_length(nodes + far)
+def _reach(kernel: Kernel, dtype: torch.dtype) -> int:
+    """How far off a kernel is felt: the room that a transform needs."""
+    taps = _without_steps(kernel)[: kernel.nodes].abs()
+    return int((taps > torch.finfo(dtype).eps / 64 * taps.max()).nonzero().max())
+
+
+@lru_cache(maxsize=64)
+def _transform(kernel: Kernel, size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    taps = _without_steps(kernel)
+    far = min(kernel.nodes - 1, size - kernel.nodes)
     circle = taps.new_zeros(size)
     lag = torch.arange(-far, far + 1)
     circle[lag] = taps[-lag]
@@ -82,10 +89,19 @@ def _transform(
     return torch.fft.rfft(circle).to(device, complex_dtype)
 
 
-def _taps(
-    sigma: str, spacing: float, nodes: int, order: int, derivative: int, divided: int
-) -> Tensor:
+def _without_steps(kernel: Kernel) -> Tensor:
+    """The taps; of s_0 less its limits -1 and 1, which are running sums: the rest is short."""
+    taps = _taps(kernel)
+    if kernel.derivative == 0:
+        taps[: kernel.nodes] -= 1
+        taps[-kernel.nodes :] += 1
+        taps[0] += 2
+    return taps
+
+
+def _taps(kernel: Kernel) -> Tensor:
     """k at the lags 0, 1, ...; negative lags count from the end."""
+    sigma, spacing, nodes, order, derivative, divided = kernel
     # the samples are mirrored so far outside that dividing by b does not feel it (b^-1 falls
     # off by 0.27 per node for order 4, 0.66 for order 12)
     far = nodes + 20 * order

@@ -8,7 +8,8 @@ MAX_PRODUCTS = 400
 
 def least_kept(strength: Tensor) -> Tensor:
     """Half of what 1 - c d can be at least; above the threshold it has no such bound."""
-    return torch.where(strength < 1, (1 - strength).clamp(max=1) / 2, 0.02)
+    half = (1 - strength).clamp_(max=1).mul_(0.5)
+    return half.masked_fill_(half <= 0, 0.02)
 
 
 class UnitField:

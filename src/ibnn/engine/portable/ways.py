@@ -5,7 +5,9 @@ A narrow row is a cubic, a short one is summed term by term, hardtanh is sorted,
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from torch import Tensor
 
 from ibnn.engine.portable import direct, narrow
 from ibnn.engine.portable import layout as layouts
-from ibnn.engine.portable.device import has_doubles, rows_per_block, send
+from ibnn.engine.portable.device import BLOCK, has_doubles, rows_per_block, send
 
 TERM_BY_TERM, SORTED, WINDOW, NOT_FINITE, STILL, NARROW, PRECISE = -1, -2, -3, -4, -5, -6, -7
 
@@ -114,6 +116,21 @@ def groups(way: np.ndarray, rows: Tensor, sigma: str) -> Iterator[tuple[Tensor |
             continue
         chosen = send(np.isin(way, members).nonzero()[0], rows)
         yield from ((part, kind) for part in chosen.split(_evenly(len(chosen), most)))
+
+
+def with_room_for_nodes(
+    groups: Iterable[tuple[Tensor | slice, int]], rows: Tensor, sigma: str
+) -> Iterator[tuple[list[Tensor | slice], int]]:
+    """Blocks of the same way, as many as may be solved on nodes at once: a third of a block's
+    numbers, since some twenty tensors are at work there."""
+    for kind, found in groupby(groups, key=itemgetter(1)):
+        blocks = [block for block, _ in found]
+        most = 1
+        if kind >= 0:
+            most = rows_per_block(rows, layouts.solving(kind, sigma).nodes)
+            most = max(1, BLOCK // (3 * most * layouts.starting(kind, sigma).nodes))
+        for i in range(0, len(blocks), most):
+            yield blocks[i : i + most], kind
 
 
 def _evenly(total: int, most: int) -> int:
