@@ -13,7 +13,7 @@ import ibnn
 from ibnn.coupling import window
 from ibnn.coupling.sums import UNIFORM
 from ibnn.engine import case_of, engines
-from ibnn.engine.portable import adjoint, device, grid, grid_field, quick, rows, taps
+from ibnn.engine.portable import adjoint, device, grid, grid_field, grid_newton, rows, taps
 from ibnn.sigma import TANH
 from tests import oracle
 
@@ -69,7 +69,7 @@ def as_on_a_device(monkeypatch):
         return real(*values)
 
     real = device.look
-    for module in (device, grid, grid_field, quick, rows, taps):
+    for module in (device, grid, grid_field, grid_newton, rows, taps):
         monkeypatch.setattr(module, "on_host", lambda rows: False)
     for module in (adjoint, rows):
         monkeypatch.setattr(module, "look", look)

@@ -47,16 +47,16 @@ class PortableEngine(Engine):
         return AdjointSolutions(*rows.solve_jacobian(z, g, strength, case.sigma.name))
 
     def pair_sum(self, case: Case, z: Tensor, a: Tensor | None, weight: Tensor | None) -> Tensor:
-        if _is_quick(case):
+        if _has_fast_sums(case):
             return rows.pair_sum(z, a, case.order, case.sigma.name)
         return case.sums.pair_sum(z, a, weight, case.order, case.sigma, case.units)
 
     def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Products:
-        kept = None if _is_quick(case) else case.sums.products(z, weight, case.sigma, case.units)
+        kept = None if _has_fast_sums(case) else case.sums.products(z, weight, case.sigma, case.units)
         return kept or super().products(case, z, weight)
 
 
-def _is_quick(case: Case) -> bool:
+def _has_fast_sums(case: Case) -> bool:
     """Whether there are sums in O(D)."""
     built_in = case.sigma in sigmas.BUILT_IN and -1 <= case.order <= 3
     return built_in and case.sums.name == "uniform"

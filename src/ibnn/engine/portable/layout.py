@@ -62,7 +62,7 @@ def levels(span: np.ndarray, strength: np.ndarray) -> np.ndarray:
     return 3 * eighths + np.where(finest, 2, strength > 0.2)
 
 
-def together(levels: list[int]) -> dict[int, list[int]]:
+def merge_levels(levels: list[int]) -> dict[int, list[int]]:
     """Levels that can share the longest grid of them: all narrow ones, wide ones by octaves.
 
     Nodes beyond the units of a row do not change its sums.

@@ -16,7 +16,7 @@ from ibnn.sigma import lookup
 BLOCK = 1 << 20
 
 
-class WindowField(UnitField):
+class OutlierField(UnitField):
     """The field of a single row, z of shape (1, units)."""
 
     def __init__(self, z: Tensor, sigma: str) -> None:

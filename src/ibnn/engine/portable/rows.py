@@ -1,6 +1,6 @@
 """The three functions behind `Uniform`, in torch ops that run on any device.
 
-Each row goes its own way (see `ways`). What float32 cannot resolve, or did not, is done again in
+Each row is dispatched by itself. What float32 cannot resolve, or did not, is done again in
 float64 where the device has it.
 """
 
@@ -10,22 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ibnn.engine.portable import dispatch, narrow
 from ibnn.engine.portable import layout as layouts
-from ibnn.engine.portable import narrow, ways
 from ibnn.engine.portable.adjoint import solve_adjoint
 from ibnn.engine.portable.device import has_doubles, look, on_host, send
 from ibnn.engine.portable.direct import DirectField, direct_sum
+from ibnn.engine.portable.dispatch import RowRanges
 from ibnn.engine.portable.equation import Field
 from ibnn.engine.portable.fine_field import FineField
+from ibnn.engine.portable.grid_adjoint import grid_adjoint
 from ibnn.engine.portable.grid_field import GridField
+from ibnn.engine.portable.grid_newton import Shift, begins_on_nodes, grid_newton, solve_on_nodes
 from ibnn.engine.portable.isotonic import isotonic_limit
-from ibnn.engine.portable.outliers import WindowField
-from ibnn.engine.portable.quick import Shift, begins_on_nodes, quick_newton, solve_on_nodes
-from ibnn.engine.portable.quick_adjoint import quick_adjoint
+from ibnn.engine.portable.outliers import OutlierField
 from ibnn.engine.portable.sorted_sums import SortedField, sorted_sum
 from ibnn.engine.portable.unit_cg import UnitField
 from ibnn.engine.portable.unit_newton import descend, newton
-from ibnn.engine.portable.ways import Seen
 from ibnn.sigma import lookup
 
 # the relative error wanted of a gradient, and the rounds of correction it may take
@@ -53,19 +53,19 @@ def find_roots(
     if not y.numel():
         return z, residual, steps, solved
     low, high = y.amin(1), y.amax(1)
-    seen = Seen(*look(low, high, strength, slope, atol))
+    seen = RowRanges(*look(low, high, strength, slope, atol))
     wanted = seen.tolerance(resolution)
-    way = ways.forward(seen, wanted, y, sigma)
+    way = dispatch.for_solve(seen, wanted, y, sigma)
     origin = _next_to_zero(low, high)
     p, goal = slope.to(y.dtype)[:, None], send(wanted, y, y.dtype)[:, None]
-    again = way == ways.PRECISE
+    again = way == dispatch.FLOAT64
 
     def scaled(rows: Tensor | slice) -> Tensor:
         return (y[rows] - origin[rows]) * p[rows]
 
     def started() -> Iterator[tuple[Tensor | slice, int, Shift | None]]:
         """Blocks of rows, their way, and z - y on the nodes where they begin there."""
-        for blocks, kind in ways.with_room_for_nodes(ways.groups(way, y, sigma), y, sigma):
+        for blocks, kind in dispatch.with_room_for_nodes(dispatch.groups(way, y, sigma), y, sigma):
             shifts = [None] * len(blocks)
             if kind >= 0 and y.dtype == torch.float32:
                 layout = layouts.starting(kind, sigma)
@@ -76,19 +76,19 @@ def find_roots(
             yield from zip(blocks, [kind] * len(blocks), shifts, strict=True)
 
     for rows, kind, shift in started():
-        if kind == ways.STILL:
+        if kind == dispatch.TRIVIAL:
             z[rows], residual[rows], solved[rows] = y[rows], 0, True
-        elif kind == ways.NARROW:
+        elif kind == dispatch.NARROW:
             c, scale = strength[rows, None].to(exact), slope[rows, None].to(exact)
             apart, mean = narrow.centered(y[rows].to(exact))
             found, left = narrow.find_roots(apart * scale, c, sigma)
             z[rows], residual[rows] = (mean + found / scale).to(y.dtype), left.to(y.dtype)
             steps[rows], solved[rows] = narrow.STEPS, True
-        elif kind != ways.PRECISE:
+        elif kind != dispatch.FLOAT64:
             x, c = scaled(rows), strength[rows, None].to(y.dtype)
             if kind >= 0 and y.dtype == torch.float32:
                 layout = layouts.solving(kind, sigma)
-                found, residual[rows], steps[rows], done, all_done = quick_newton(
+                found, residual[rows], steps[rows], done, all_done = grid_newton(
                     x, c, goal[rows], layout, shift=shift
                 )
             else:
@@ -119,17 +119,17 @@ def solve_jacobian(
     error = np.full(len(z), np.inf)
     if z.numel():
         low, high = z.amin(1), z.amax(1)
-        way = ways.backward(look(low, high, strength), z, sigma)
+        way = dispatch.for_adjoint(look(low, high, strength), z, sigma)
         origin = _next_to_zero(low, high)
         middle = low[:, None] - origin + (high - low)[:, None] / 2
         # squares of numbers far from 1 would under- or overflow
         size = g.abs().amax(1, keepdim=True)
         size = size.clamp_(torch.finfo(g.dtype).tiny, torch.finfo(g.dtype).max)
-        for rows, kind in ways.groups(way, z, sigma):
-            if kind == ways.PRECISE:
+        for rows, kind in dispatch.groups(way, z, sigma):
+            if kind == dispatch.FLOAT64:
                 continue
             right = g[rows] / size[rows]
-            if kind == ways.NARROW:
+            if kind == dispatch.NARROW:
                 apart, _ = narrow.centered(z[rows].to(exact))
                 found, left, product = narrow.solve_jacobian(
                     apart, right.to(exact), strength[rows, None].to(exact), sigma
@@ -142,7 +142,7 @@ def solve_jacobian(
             v[rows] = found.to(z.dtype) * size[rows]
             dot[rows] = product.to(z.dtype) * size[rows].squeeze(1)
             del found, right  # as large as a block, which the next one needs
-        again = ~(error <= 5 * WANTED[z.dtype]) & (way != ways.NOT_FINITE)
+        again = ~(error <= 5 * WANTED[z.dtype]) & (way != dispatch.NOT_FINITE)
         if z.dtype != exact and again.any():
             rows = send(again.nonzero()[0], z)
             part, right, c = (t[rows].to(exact) for t in (z, g, strength))
@@ -159,14 +159,14 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
         return result
     low, high = z.amin(1), z.amax(1)
     origin = _next_to_zero(low, high)
-    for rows, kind in ways.groups(ways.summing(look(low, high), z, sigma), z, sigma):
+    for rows, kind in dispatch.groups(dispatch.for_sums(look(low, high), z, sigma), z, sigma):
         part, some = z[rows] - origin[rows], None if a is None else a[rows]
-        if kind == ways.TERM_BY_TERM:
+        if kind == dispatch.DIRECT:
             result[rows] = direct_sum(part, some, order, lookup(sigma))
-        elif kind == ways.SORTED:
+        elif kind == dispatch.SORTED:
             result[rows] = sorted_sum(part, some, order)
-        elif kind == ways.WINDOW:
-            result[rows] = WindowField(part, sigma).pair_sum(some, order)
+        elif kind == dispatch.OUTLIERS:
+            result[rows] = OutlierField(part, sigma).pair_sum(some, order)
         else:
             layout = layouts.summing(kind, sigma, z.dtype)
             result[rows] = GridField(part, _middle(part), layout).pair_sum(some, order)
@@ -189,9 +189,9 @@ def _roots(
         shift = None
         if begins_on_nodes(layout, y):
             (shift,) = solve_on_nodes([y], strength, atol_of_start, layout)
-        z, _, _, done, _ = quick_newton(y, strength, atol_of_start, layout, shift=shift)
+        z, _, _, done, _ = grid_newton(y, strength, atol_of_start, layout, shift=shift)
         start = torch.where(done[:, None], z, y)
-    elif way == ways.WINDOW and (strength < STRONG).all():
+    elif way == dispatch.OUTLIERS and (strength < STRONG).all():
         start = isotonic_limit(y, strength)
     else:
         start = y
@@ -199,12 +199,12 @@ def _roots(
 
 
 def _field(z: Tensor, middle: Tensor, sigma: str, way: int) -> UnitField | GridField | FineField:
-    if way == ways.TERM_BY_TERM:
+    if way == dispatch.DIRECT:
         return DirectField(z, lookup(sigma))
-    if way == ways.SORTED:
+    if way == dispatch.SORTED:
         return SortedField(z)
-    if way == ways.WINDOW:
-        return WindowField(z, sigma)
+    if way == dispatch.OUTLIERS:
+        return OutlierField(z, sigma)
     if z.dtype == torch.float32:
         return GridField(z, middle, layouts.solving(way, sigma))
     return FineField(z, middle, way, sigma)
@@ -217,7 +217,7 @@ def _solution(
     field, wanted, most_rounds = _field(z, middle, sigma, way), WANTED[z.dtype], ROUNDS[z.dtype]
     if not (on_host(z) and isinstance(field, GridField)):
         return solve_adjoint(field, g, strength, wanted, most_rounds)
-    v, bound, dot = quick_adjoint(field, g, strength)
+    v, bound, dot = grid_adjoint(field, g, strength)
     error = bound.double().numpy()
     rest = torch.from_numpy(~(error <= wanted)).nonzero().squeeze(1)
     if len(rest):

@@ -39,7 +39,7 @@ class Shift(NamedTuple):
         return places.gather(self.coefficients)
 
 
-def quick_newton(
+def grid_newton(
     y: Tensor,
     strength: Tensor,
     atol: Tensor,
@@ -114,7 +114,7 @@ def solve_on_nodes(
     """Rows solved on nodes that stand for their units, those of all blocks at once."""
     parts = [_nodes_for(y, layout) for y in blocks]
     nodes, weights = map(torch.cat, zip(*parts, strict=True))
-    found = quick_newton(nodes, strength, atol, layout, weights)[0]
+    found = grid_newton(nodes, strength, atol, layout, weights)[0]
     shift = Taps(layout, nodes).apply(found.sub_(nodes), IDENTITY, 1)
     return [Shift(part, layout) for part in shift.split([len(part) for part, _ in parts])]
 

@@ -1,7 +1,7 @@
-"""Which way each row goes, decided on the host by that row alone.
+"""Dispatch: by which method each row is solved, decided on the host by that row alone.
 
 A narrow row is a cubic, a short one is summed term by term, hardtanh is sorted, most lie on a grid
-(the way is then its level), and the few that are too long for one are split by a window.
+(the method is then its level), and the few that are too long for one have outliers split off.
 """
 
 import math
@@ -18,7 +18,7 @@ from ibnn.engine.portable import direct, narrow
 from ibnn.engine.portable import layout as layouts
 from ibnn.engine.portable.device import BLOCK, has_doubles, rows_per_block, send
 
-TERM_BY_TERM, SORTED, WINDOW, NOT_FINITE, STILL, NARROW, PRECISE = -1, -2, -3, -4, -5, -6, -7
+DIRECT, SORTED, OUTLIERS, NOT_FINITE, TRIVIAL, NARROW, FLOAT64 = -1, -2, -3, -4, -5, -6, -7
 
 # rows this short are summed term by term
 SHORT = 48
@@ -26,7 +26,7 @@ SHORT = 48
 STEEP = 0.96
 
 
-class Seen(NamedTuple):
+class RowRanges(NamedTuple):
     """What is looked at of each row before it is solved; the ends are those before the slope."""
 
     low: np.ndarray
@@ -45,7 +45,7 @@ class Seen(NamedTuple):
             )
 
 
-def forward(seen: Seen, wanted: np.ndarray, y: Tensor, sigma: str) -> np.ndarray:
+def for_solve(seen: RowRanges, wanted: np.ndarray, y: Tensor, sigma: str) -> np.ndarray:
     """Of a solve to the accuracy `wanted`."""
     low, high, strength, slope, _ = seen
     with np.errstate(all="ignore"):
@@ -60,26 +60,26 @@ def forward(seen: Seen, wanted: np.ndarray, y: Tensor, sigma: str) -> np.ndarray
             # placed no better than rounding allows; `wanted` is a fifth of what is promised
             grid = layouts.error(way) + torch.finfo(y.dtype).eps / 4 * spread
             lost |= (way >= 0) & (grid * size > 3 * wanted * np.minimum(steepest, 1))
-            way[(strength > STEEP) | lost | (way == WINDOW)] = PRECISE
+            way[(strength > STEEP) | lost | (way == OUTLIERS)] = FLOAT64
         way[narrow.is_narrow(spread / steepest, strength, sigma, y.dtype)] = NARROW
-        way[(strength == 0) | (spread == 0)] = STILL
+        way[(strength == 0) | (spread == 0)] = TRIVIAL
         way[~np.isfinite(low + high + strength + slope)] = NOT_FINITE
     return way
 
 
-def backward(seen: list[np.ndarray], z: Tensor, sigma: str) -> np.ndarray:
+def for_adjoint(seen: list[np.ndarray], z: Tensor, sigma: str) -> np.ndarray:
     """Of a linear solve at z, by the ends of its rows and their strength."""
     low, high, strength = seen
     with np.errstate(all="ignore"):
         way = _levels(high - low, strength, z, sigma)
         if z.dtype == torch.float32 and has_doubles(z):
-            way[(strength > STEEP) | (way == WINDOW)] = PRECISE
+            way[(strength > STEEP) | (way == OUTLIERS)] = FLOAT64
         way[narrow.is_narrow(high - low, strength, sigma, z.dtype)] = NARROW
         way[~np.isfinite(low + high + strength)] = NOT_FINITE
     return way
 
 
-def summing(seen: list[np.ndarray], z: Tensor, sigma: str) -> np.ndarray:
+def for_sums(seen: list[np.ndarray], z: Tensor, sigma: str) -> np.ndarray:
     """Of sums at z, by the ends of its rows."""
     low, high = seen
     with np.errstate(all="ignore"):
@@ -92,11 +92,11 @@ def _levels(span: np.ndarray, strength: np.ndarray, rows: Tensor, sigma: str) ->
     """The level of each row's grid, given the length that holds it; or the way it goes without."""
     units = rows.shape[1]
     if units <= SHORT:
-        return np.full(len(span), TERM_BY_TERM)
+        return np.full(len(span), DIRECT)
     if sigma == "hardtanh":
         return np.full(len(span), SORTED)
     level = layouts.levels(np.nan_to_num(span), strength)
-    beyond = TERM_BY_TERM if units <= direct.KEPT_UNITS else WINDOW
+    beyond = DIRECT if units <= direct.KEPT_UNITS else OUTLIERS
     return np.where(level <= layouts.longest_level(units, sigma, rows.dtype), level, beyond)
 
 
@@ -104,12 +104,12 @@ def groups(way: np.ndarray, rows: Tensor, sigma: str) -> Iterator[tuple[Tensor |
     """Blocks of rows that go the same way; those that are not finite are left out."""
     total, units = rows.shape
     found = [int(kind) for kind in np.unique(way)]
-    alike = layouts.together([kind for kind in found if kind >= 0])
-    alike |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
-    for kind, members in alike.items():
+    merged = layouts.merge_levels([kind for kind in found if kind >= 0])
+    merged |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
+    for kind, members in merged.items():
         nodes = layouts.solving(kind, sigma).nodes if kind >= 0 else 0
         most = rows_per_block(rows, nodes)
-        most = {TERM_BY_TERM: direct.rows_per_block(units), WINDOW: 1}.get(kind, most)
+        most = {DIRECT: direct.rows_per_block(units), OUTLIERS: 1}.get(kind, most)
         if len(found) == len(members):
             size = _evenly(total, most)
             yield from ((slice(i, i + size), kind) for i in range(0, total, size))

@@ -13,7 +13,7 @@ from ibnn.engine.portable.grid_field import GridField
 NODE_ERROR = 1e-5
 
 
-def quick_adjoint(field: GridField, g: Tensor, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+def grid_adjoint(field: GridField, g: Tensor, strength: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """v, and of each row a bound of its relative error and v . B(z); `strength` below 1.
 
     J is symmetric and its smallest eigenvalue is 1 - c or more (1 for c < 0), so |e| <= |J v - g|
