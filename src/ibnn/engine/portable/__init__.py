@@ -52,7 +52,9 @@ class PortableEngine(Engine):
         return case.sums.pair_sum(z, a, weight, case.order, case.sigma, case.units)
 
     def products(self, case: Case, z: Tensor, weight: Tensor | None) -> Products:
-        kept = None if _has_fast_sums(case) else case.sums.products(z, weight, case.sigma, case.units)
+        kept = (
+            None if _has_fast_sums(case) else case.sums.products(z, weight, case.sigma, case.units)
+        )
         return kept or super().products(case, z, weight)
 
 
