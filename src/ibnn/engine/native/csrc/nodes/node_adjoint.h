@@ -98,7 +98,7 @@ template <Sigma kind> class NodeAdjoint {
   // Largest and smallest node spacing; what is between follows from how strongly the units are coupled.
   // The poles of arctan are nearer, at 0.64 against 1.57: at 0.5 its v is right to 4e-6, that of tanh to 1e-5 (1024 normal
   // units of std 1 to 10, c = -1).
-  static constexpr float kScale = kind == Sigma::arctan ? 0.5f : 1.0f, kWidest = 0.42f, kClosest = 0.12f;
+  static constexpr float kScale = kind == Sigma::arctan ? 0.5f : 1.0f, kWidest = 0.42f, kClosest = 0.06f;
   // Where c is smaller, v . B needs the nodes of this c: a crowd 0.2 wide on a grid that one unit at 27 has stretched was in
   // two cells of it, and v . B off by 3.5e-4 |v| |B| at c = -5e-5. Normal rows keep their nodes.
   static constexpr float kWeakest = 0.2f;
