@@ -314,3 +314,34 @@ def test_memory_of_a_solve_is_neither_the_callers_nor_what_gradients_are_made_of
         found.append((z.detach(), first.detach(), second))
     for plain, last in zip(*found, strict=True):
         torch.testing.assert_close(last, plain, rtol=0, atol=1e-6 * float(plain.abs().max()))
+
+
+@pytest.mark.parametrize("lam", [0.0, -0.1, 0.08])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_using_the_memory_of_its_own_map_changes_neither_output_nor_gradients(lam, dtype):
+    """A layer keeps slope * z where its convolution's output was; a function of y must not."""
+    torch.manual_seed(0)
+    layer = ibnn.Conv2d(2, 3, 3, padding=1, lam=lam).to(dtype)
+    x = torch.randn(4, 2, 12, 12, dtype=dtype, requires_grad=True)
+    g = torch.randn(4, 3, 12, 12, dtype=dtype)
+    leaves = (x, layer.weight, layer.bias, layer.lam)
+    z = layer(x)
+    found = torch.autograd.grad(z, leaves, g, retain_graph=True)
+    again = torch.autograd.grad(z, leaves, g)
+    y = nn.functional.conv2d(x, layer.weight, layer.bias, padding=1)
+    before = y.detach().clone()
+    slope = layer.effective_slope.to(dtype)
+    expected = ibnn.implicit_bias(y, layer.lam, slope, coupling=ibnn.Uniform(dims=(-2, -1)))
+    assert torch.equal(y, before)  # the caller's own
+    assert torch.equal(z, expected)
+    wanted = torch.autograd.grad(expected, leaves, g)
+    for one, two, three in zip(found, again, wanted, strict=True):
+        assert torch.equal(one, two)
+        torch.testing.assert_close(one, three)
+
+
+def test_an_implicit_bias_on_its_own_leaves_its_input_alone():
+    y = torch.randn(4, 300, requires_grad=True)
+    before = y.detach().clone()
+    ibnn.ImplicitBias(lam=-0.1)(y).sum().backward()
+    assert torch.equal(y, before)

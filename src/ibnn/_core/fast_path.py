@@ -48,9 +48,9 @@ def _route(shape, dims, dtype, memory_format, values, sums, sigma, demanded) -> 
 
 
 def fast_path(
-    y: Tensor, lam: Any, slope: Any, coupling: Coupling, options: SolveOptions
+    y: Tensor, lam: Any, slope: Any, coupling: Coupling, options: SolveOptions, owned: bool = False
 ) -> Tensor | None:
-    """z of z + lam B(z) = y, on the host and in plain torch."""
+    """z of z + lam B(z) = y, on the host and in plain torch; y may be overwritten if `owned`."""
     if has_active_transform(y, lam, slope) or y.is_nested or not options.uses_engines:
         return None
     if not isinstance(lam, Tensor) or not isinstance(slope, Tensor):
@@ -80,8 +80,8 @@ def fast_path(
         return None
     learnt = lam.requires_grad or slope.requires_grad or y.requires_grad
     if torch.is_grad_enabled() and (learnt or (weight is not None and weight.requires_grad)):
-        # a copy that was made for the solve alone has room for slope * z: fresh memory costs more
-        room = flat if flat.data_ptr() != y.data_ptr() else None
+        # what was made for the solve alone has room for slope * z: fresh memory costs more
+        room = flat.detach() if owned or flat.data_ptr() != y.data_ptr() else None
         return _solve(y, lam, slope, weight, (found[0], room), route, options)[0]
     return found[0] if rows.are_plain else rows.owned(found[0])
 

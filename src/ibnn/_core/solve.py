@@ -57,9 +57,13 @@ def value_of_rows(
     coupling: Coupling,
     start: Tensor | None,
     options: SolveOptions,
+    owned: bool = False,
 ) -> Tensor:
-    """z alone, without judging one explicit step, which would take as long as the step."""
-    z = fast_path(y, lam, slope, coupling, options) if start is None else None
+    """z alone, without judging one explicit step, which would take as long as the step.
+
+    `owned` says that nobody reads y again, so that its memory may be used.
+    """
+    z = fast_path(y, lam, slope, coupling, options, owned) if start is None else None
     if z is not None:
         return z
     if not isinstance(options.solver, Lite) or start is not None:

@@ -223,11 +223,13 @@ class ImplicitLayer(nn.Module):
         """Fraction of rows converged, worst residual and steps of the latest forward pass."""
         return self._monitor.last_solve
 
-    def add_implicit_bias(self, y: Tensor) -> Tensor:
+    def add_implicit_bias(self, y: Tensor, owned: bool = False) -> Tensor:
         """F: y -> z.
 
         Args:
             y: the output of the affine map.
+            owned: whether nobody reads y again, as that of the layer's own map, so that a backward
+                pass may keep what it needs in its memory.
         """
         if y.is_complex():  # asked before lam, which `layer.to(torch.complex64)` makes complex too
             raise TypeError(f"units must be real, they are compared; got {y.dtype}")
@@ -237,7 +239,7 @@ class ImplicitLayer(nn.Module):
             y = y.contiguous()
         slope = self.effective_slope
         lam = self._acting_lam(slope)
-        return value_of_rows(y, lam, slope, self.coupling, None, self._options)
+        return value_of_rows(y, lam, slope, self.coupling, None, self._options, owned)
 
     def _symbolic(self, input: Any) -> Any:
         """What torch.fx records in place of a forward pass: the call of this layer as a whole."""
