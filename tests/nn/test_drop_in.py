@@ -345,3 +345,16 @@ def test_an_implicit_bias_on_its_own_leaves_its_input_alone():
     before = y.detach().clone()
     ibnn.ImplicitBias(lam=-0.1)(y).sum().backward()
     assert torch.equal(y, before)
+
+
+def test_a_method_of_ones_own_in_place_of_the_bias_sees_y_unchanged():
+    class Noting(ibnn.Linear):
+        def add_implicit_bias(self, y):
+            z = super().add_implicit_bias(y)
+            self.y = y  # read after the solve
+            return z
+
+    layer = Noting(5, 200, lam=-0.1)
+    x = torch.randn(3, 5)
+    layer(x).sum().backward()
+    assert torch.equal(layer.y, nn.functional.linear(x, layer.weight, layer.bias))

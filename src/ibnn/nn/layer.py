@@ -223,14 +223,23 @@ class ImplicitLayer(nn.Module):
         """Fraction of rows converged, worst residual and steps of the latest forward pass."""
         return self._monitor.last_solve
 
-    def add_implicit_bias(self, y: Tensor, owned: bool = False) -> Tensor:
+    def add_implicit_bias(self, y: Tensor) -> Tensor:
         """F: y -> z.
 
         Args:
             y: the output of the affine map.
-            owned: whether nobody reads y again, as that of the layer's own map, so that a backward
-                pass may keep what it needs in its memory.
         """
+        return self._solve(y, owned=False)
+
+    def _follow_own_map(self, y: Tensor) -> Tensor:
+        """F of what the layer's own map gave. Nobody reads y again, so the backward pass may keep
+        what it needs in its memory; unless `add_implicit_bias` was overridden, which may read y."""
+        method = self.add_implicit_bias
+        if getattr(method, "__func__", None) is ImplicitLayer.add_implicit_bias:
+            return self._solve(y, owned=True)
+        return method(y)
+
+    def _solve(self, y: Tensor, owned: bool) -> Tensor:
         if y.is_complex():  # asked before lam, which `layer.to(torch.complex64)` makes complex too
             raise TypeError(f"units must be real, they are compared; got {y.dtype}")
         if self._options_of != self._monitor.number:

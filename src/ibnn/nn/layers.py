@@ -175,7 +175,7 @@ class Linear(ImplicitLayer, nn.Linear):
     def forward(self, input: Tensor) -> Tensor:
         if is_symbolic(input):
             return self._symbolic(input)
-        return self.add_implicit_bias(nn.Linear.forward(self, input), owned=True)
+        return self._follow_own_map(nn.Linear.forward(self, input))
 
     def extra_repr(self) -> str:
         return f"{nn.Linear.extra_repr(self)}, {self.bias_repr()}"
@@ -284,7 +284,7 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
     def forward(self, input: Tensor) -> Tensor:
         if is_symbolic(input):
             return self._symbolic(input)
-        return self.add_implicit_bias(super().forward(input), owned=True)
+        return self._follow_own_map(super().forward(input))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.bias_repr()}"

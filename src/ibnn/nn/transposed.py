@@ -120,7 +120,7 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         if is_symbolic(input):
             return self._symbolic(input)
-        return self.add_implicit_bias(super().forward(input, output_size), owned=True)
+        return self._follow_own_map(super().forward(input, output_size))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, {self.bias_repr()}"
