@@ -14,15 +14,16 @@ def percent(value: float) -> str:
 
 
 def signed(value: float, digits: int = 1) -> str:
-    """A difference with its sign; one that would read as zero keeps its first digit.
+    """A difference with its sign; one that would read as zero keeps its first digit, unless it is
+    what rounding left over.
 
-    >>> signed(1.24), signed(-0.004), signed(0.0)
-    ('+1.2', '-0.004', '0.0')
+    >>> signed(1.24), signed(-0.004), signed(0.0), signed(2e-15)
+    ('+1.2', '-0.004', '0.0', '0.0')
     """
     text = f"{value:+.{digits}f}"
     if float(text):
         return text
-    return f"{value:+.1g}" if value else text.lstrip("+-")
+    return f"{value:+.1g}" if abs(value) > 1e-12 else text.lstrip("+-")
 
 
 def spread(values: Sequence[float]) -> str:

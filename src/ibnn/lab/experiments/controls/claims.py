@@ -40,12 +40,12 @@ def matched(records: Records, arm: str) -> tuple[float, float, float | None] | N
 
 
 def kept(records: Records, arm: str) -> float | None:
-    """The fraction of the implicit network's gain over the standard one that an arm has too."""
-    ours = paired(records.best(IMPLICIT), records.best(STANDARD))
-    other = paired(records.best(arm), records.best(STANDARD))
-    if ours is None or other is None or ours.mean <= 0:
+    """The fraction of the implicit network's gain over the standard one that an arm has too; None
+    where there is no gain that was decided."""
+    ours, other = gain(records), paired(records.best(arm), records.best(STANDARD))
+    if ours.decision != "better" or ours.difference is None or other is None:
         return None
-    return other.mean / ours.mean
+    return other.mean / ours.difference.mean
 
 
 def accuracy_claims(records: Records) -> list[Claim]:
