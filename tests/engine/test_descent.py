@@ -162,7 +162,8 @@ def test_energies_never_rise():
 
 @pytest.mark.parametrize("dtype", PROMISED, ids=str)
 def test_a_gradient_that_running_sums_cannot_give_is_found_in_another_way(dtype, monkeypatch):
-    """A crowd whose units are all but free to part: J is nearly singular."""
+    """A crowd whose units are all but free to part: J is nearly singular. Rows of floats are
+    solved in doubles by the engine itself, rows of doubles by other sums."""
     retried, solve = [], ops.fallback_adjoint
     monkeypatch.setattr(ops, "fallback_adjoint", lambda *given: retried.append(1) or solve(*given))
     y = torch.cat([torch.zeros(2, 133), torch.linspace(2, 200, 267).expand(2, -1)], 1).to(dtype)
@@ -176,4 +177,56 @@ def test_a_gradient_that_running_sums_cannot_give_is_found_in_another_way(dtype,
     expected = torch.linalg.solve(jacobian, g.double().unsqueeze(-1)).squeeze(-1)
     error = (found.double() - expected).norm(dim=-1)
     assert (error <= GRADIENT[dtype] * expected.norm(dim=-1)).all()
-    assert retried
+    assert bool(retried) == (dtype == torch.float64)
+
+
+def image_rows(count: int, units: int, dtype: torch.dtype) -> torch.Tensor:
+    """A background of equal units, and others that lie beside it, closer and closer."""
+    generator = torch.Generator().manual_seed(units)
+    y = torch.full((count, units), 0.17)
+    for row in y:
+        inside = torch.randperm(units, generator=generator)[: units - units // 3]
+        depth = torch.randn(len(inside), generator=generator)
+        row[inside] += 0.25 * depth * depth.abs().clamp(max=1)
+    return y.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", PROMISED, ids=str)
+@pytest.mark.parametrize("times", [1.3, 2.0, 2.5])
+@pytest.mark.parametrize("units", [60, 300, 784])
+def test_images_come_to_where_plain_descent_leads_in_few_steps(units, times, dtype, alone):
+    """Units between two crowds slide slowly: plain steps take up to thousands here."""
+    y, lam = image_rows(12, units, dtype), times * T
+    solution = ibnn.solve(y, lam, SLOPE, engine="native")
+    assert solution.converged.all()
+    assert solution.steps.max() <= 60
+    assert solution.steps.double().mean() <= 20
+    z, background = solution.value.double(), y == y.mode(-1, keepdim=True).values
+    assert all(len(row[equal].unique()) == 1 for row, equal in zip(z, background, strict=True))
+    target = y[:2].double()
+    plain, change, steps = target, torch.tensor(1.0), 0
+    while change > 1e-7 and steps < 2000:
+        after = target - lam * bias_of(plain)
+        change, plain, steps = (after - plain).abs().max(), after, steps + 1
+    assert steps < 2000
+    assert (z[:2] - plain).abs().max() <= 1e-3
+
+
+@pytest.mark.parametrize("dtype", PROMISED, ids=str)
+@pytest.mark.parametrize("units", [20, 300, 784])
+def test_gradients_of_images_are_those_of_j(units, dtype, alone):
+    """Within a crowd so dense that it would part if it could J has negative eigenvalues: it is
+    solved with all the same, since the gradient by weights, which move a crowd as a whole, needs
+    its sums alone."""
+    indefinite = 0
+    for times in (1.3, 2.0, 2.9):
+        y, lam = image_rows(10, units, dtype).requires_grad_(), times * T
+        g = normal(10, units, 1.0, dtype)
+        z = ibnn.implicit_bias(y, lam, SLOPE, engine="native", on_failure="raise")
+        (found,) = torch.autograd.grad(z, y, g)
+        jacobian = jacobian_of(z.detach().double(), lam)
+        indefinite += int((torch.linalg.eigvalsh(jacobian)[:, 0] < 0).sum())
+        expected = torch.linalg.solve(jacobian, g.double().unsqueeze(-1)).squeeze(-1)
+        error = (found.double() - expected).norm(dim=-1)
+        assert (error <= GRADIENT[dtype] * expected.norm(dim=-1)).all()
+    assert indefinite

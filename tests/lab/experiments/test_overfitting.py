@@ -49,6 +49,11 @@ def test_claims_turn_with_the_numbers():
     assert "-5.0" in claims.headline(behind)
 
 
+def test_equal_networks_are_no_better():
+    assert answers(networks(gain=0.0, noisy_gain=0.0))[1:4] == ["no", "no", "no"]
+    assert answers(networks(gain=0.0, noisy_gain=0.0))[5] == "no"
+
+
 def test_whether_anything_was_memorized_is_said():
     assert "which overfits here" in claims.headline(networks(0.0, 0.01))
     assert "may or may not overfit" in claims.headline(networks(0.0, 0.01, drop=0.0))

@@ -135,6 +135,32 @@ int descend_packs(const Layout& layout, const std::vector<long>& rows, int threa
   });
 }
 
+// Rows of a pack whose gradients floats do not give well enough, where J is nearly singular, once more in doubles.
+inline void solve_jacobian_in_doubles(const JacobianTask<float>& task, const RowPack<float>& pack) {
+  constexpr double enough = 5e-5;  // half of what is promised
+  static thread_local DescentEngine<double> engine;
+  static thread_local Array<double> z, g, v;
+  const long n = task.layout.units, step = task.layout.unit_step;
+  long rows[kLanes<float>], count = 0;
+  for (int lane = 0; lane < pack.count(); ++lane)
+    if (const double error = task.error[pack.row(lane)]; error > enough && error <= 1) rows[count++] = pack.row(lane);
+  for (auto* a : {&z, &g, &v}) a->resize(count * n);
+  double strength[kLanes<float>], error[kLanes<float>], dots[kLanes<float>];
+  for (long k = 0; k < count; ++k) {
+    const long start = task.layout.start(rows[k]);
+    strength[k] = task.strength[rows[k]];
+    for (long i = 0; i < n; ++i) z[k * n + i] = task.z[start + i * step], g[k * n + i] = task.g[start + i * step];
+  }
+  const JacobianTask<double> again{Layout::plain(count, n), z.data(), g.data(), {strength, 1}, v.data(), error, dots};
+  for (long first = 0; first < count; first += kLanes<double>) engine.solve_jacobian(again, RowPack<double>(again.layout, first));
+  for (long k = 0; k < count; ++k) {
+    const long start = task.layout.start(rows[k]);
+    for (long i = 0; i < n; ++i) task.v[start + i * step] = static_cast<float>(v[k * n + i]);
+    task.error[rows[k]] = error[k];
+    if (task.dots) task.dots[rows[k]] = dots[k];
+  }
+}
+
 template <Sigma kind, class T> int find_roots(const RootTask<T>& task, int threads) {
   const std::vector<long> above = rows_above<kind, T>(task.layout, task.strength);
   int failed = 0;
@@ -169,7 +195,10 @@ template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, i
         });
   if (!above.empty())
     failed |= descend_packs<T>(task.layout, above, threads,
-                               [&](auto& engine, const RowPack<T>& pack) { engine.solve_jacobian(task, pack); });
+                               [&](auto& engine, const RowPack<T>& pack) {
+                                 engine.solve_jacobian(task, pack);
+                                 if constexpr (sizeof(T) == 4) solve_jacobian_in_doubles(task, pack);
+                               });
   return failed;
 }
 
