@@ -41,8 +41,14 @@ template <class Table, class T> class CrowdTable : public Table {
     V sum = Table::product(v, share, out);
     if (any_lane(shift > 0))
       for (long i = 0; i < n_; ++i) out[i] += shift * v[i], sum += shift * v[i] * v[i];
-    average(out);
+    equalize(out);
     return sum;
+  }
+
+  // Numbers that differ within a crowd by rounding only are those of its first unit.
+  void equalize(V* a) const {
+    if (!crowded_) return;
+    for (long i = 1; i < n_; ++i) a[i] = place_[i] == place_[i - 1] ? a[i - 1] : a[i];
   }
 
   // The mean of its crowd in place of every number.

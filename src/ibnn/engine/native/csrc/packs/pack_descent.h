@@ -63,7 +63,7 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
           trial_[i] = -r_[i];
           scale_[i] = reciprocal(most_of(1 + table.shift - share_ * table.others[i], pack_of(kLeast)));
         }
-        const V rtol = least_of(most_of(T(0.3) * now.enough / now.worst, T(0.1) * now.worst), pack_of(T(0.1)));
+        const V rtol = least_of(most_of(T(0.3) * now.enough / now.worst, T(0.1) * now.worst), pack_of(T(0.01)));
         const M flat = newton & conjugate_gradients(trial_.data(), rtol, newton);
         newton &= ~flat;
         caution = flat ? more(caution) : caution;
@@ -149,6 +149,8 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
  private:
   using Base::best_z_, Base::c_, Base::cg_q_, Base::conjugate_gradients, Base::kDigits, Base::kUlp, Base::n_, Base::r_, Base::scale_,
       Base::share_, Base::step_, Base::trial_, Base::y_, Base::z_;
+  // 57,600 normal rows of 2 to 48 units, std 0.1 to 1, slope 10, lam up to 3 thresholds took at most 20, with plain steps alone
+  // thousands; maps of images up to 60.
   static constexpr int kMostDescent = 200, kPlain = 3;
   static constexpr T kLongest = 1;  // of a step: sigma, and with it J, varies over 1
   static constexpr T kLeast = 1e-3;  // of the diagonal that conjugate gradients are scaled by
@@ -166,7 +168,7 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
   void evaluate(const V* z) {
     evaluate_at(z);
     for (long i = 0; i < n_; ++i) r_[i] = z[i] - y_[i] + share_ * table.bias[i];
-    table.average(r_.data());
+    table.equalize(r_.data());
   }
 
   // step = J^-1 b at best_z: the means of crowds by conjugate gradients (see there), the rest by itself.
