@@ -60,7 +60,7 @@ SANITIZERS = $(shell $(CXX) -print-file-name=libasan.so) $(shell $(CXX) -print-f
 
 asan: $(VENV)/installed-dev
 	IBNN_CXXFLAGS="$(SANITIZE)" ASAN_OPTIONS=detect_leaks=0 LD_PRELOAD="$(SANITIZERS)" \
-		$(TEST_ENV) $(BIN)/python -m pytest tests/engine/test_native.py tests/engine/test_long_rows.py tests/engine/test_weighted_rows.py tests/coupling/test_compiled_sums.py tests/lab/models/test_few_channels.py
+		$(TEST_ENV) $(BIN)/python -m pytest tests/engine/test_native.py tests/engine/test_descent.py tests/engine/test_long_rows.py tests/engine/test_weighted_rows.py tests/coupling/test_compiled_sums.py tests/lab/models/test_few_channels.py
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check
