@@ -40,6 +40,13 @@ def node_dtype(rows: Tensor) -> torch.dtype:
     return rows.dtype if exact or not has_doubles(rows) else torch.float64
 
 
+def octaves_per_grid(rows: Tensor) -> float:
+    """How much shorter wide rows may be than the longest with which they share a grid: a whole
+    octave is nodes that most do not need, a quarter many blocks; a device wants few
+    launches."""
+    return 0.5 if on_host(rows) else 1
+
+
 def rows_per_block(rows: Tensor, nodes: int) -> int:
     """How many rows of a grid of so many nodes are solved at a time."""
     units = rows.shape[1]

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ibnn.engine.portable import direct, narrow
 from ibnn.engine.portable import layout as layouts
-from ibnn.engine.portable.device import BLOCK, has_doubles, rows_per_block, send
+from ibnn.engine.portable.device import BLOCK, has_doubles, octaves_per_grid, rows_per_block, send
 
 DIRECT, SORTED, OUTLIERS, NOT_FINITE, TRIVIAL, NARROW, FLOAT64 = -1, -2, -3, -4, -5, -6, -7
 
@@ -104,7 +104,7 @@ def groups(way: np.ndarray, rows: Tensor, sigma: str) -> Iterator[tuple[Tensor |
     """Blocks of rows that go the same way; those that are not finite are left out."""
     total, units = rows.shape
     found = [int(kind) for kind in np.unique(way)]
-    merged = layouts.merge_levels([kind for kind in found if kind >= 0])
+    merged = layouts.merge_levels([kind for kind in found if kind >= 0], octaves_per_grid(rows))
     merged |= {kind: [kind] for kind in found if kind < 0 and kind != NOT_FINITE}
     for kind, members in merged.items():
         nodes = layouts.solving(kind, sigma).nodes if kind >= 0 else 0

@@ -21,7 +21,7 @@ class Places:
         self.shape, self.nodes, self.order = x.shape, nodes, order
         self.wide, self.at_once = node_dtype(x), not on_host(x)
         # the middle of a cell is half a node on: the nearest one is the cell of the unit
-        offset = x.sub(origin + spacing / 2).mul_(1 / spacing)
+        offset = torch.add(origin / -spacing - 0.5, x, alpha=1 / spacing)
         # a unit outside the grid is kept in its last cell: no write is ever out of bounds
         first, last = order // 2 - 1, nodes - order // 2 - 1
         cell = offset.round().clamp_(first, last)
@@ -46,10 +46,11 @@ class Places:
             powers = self._powers if a is None else self._powers * a
             moments.scatter_add_(2, self._cells, powers)
         else:
-            power = torch.ones_like(self.offset) if a is None else a.clone()
-            for p in range(self.order):
-                moments[p].scatter_add_(1, self.cell, power)
-                power.mul_(self.offset)
+            power = torch.ones_like(self.offset) if a is None else a
+            for p, moment in enumerate(moments.unbind()):
+                if p:
+                    power = torch.mul(power, self.offset, out=None if p == 1 else power)
+                moment.scatter_add_(1, self.cell, power)
         return weights_from_moments(moments.to(self.wide))
 
     def spread_both(self, a: Tensor) -> tuple[Tensor, Tensor]:
@@ -64,9 +65,10 @@ class Places:
         power = torch.complex(torch.ones_like(a), a)
         offset = self.offset.to(power.dtype)
         moments = power.new_zeros(self.order, self.shape[0], self.nodes + self.order)
-        for p in range(self.order):
-            moments[p].scatter_add_(1, self.cell, power)
-            power.mul_(offset)
+        for p, moment in enumerate(moments.unbind()):
+            if p:
+                power.mul_(offset)
+            moment.scatter_add_(1, self.cell, power)
         return moments
 
     def gather(self, coefficients: Tensor) -> Tensor:
@@ -74,9 +76,10 @@ class Places:
         pieces = self._pieces(coefficients)
         if self.at_once:
             return (pieces.gather(2, self._cells) * self._powers).sum(0)
-        value = pieces[-1].gather(1, self.cell)
-        for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[p].gather(1, self.cell), value, self.offset, out=value)
+        *lower, last = pieces.unbind()
+        value = last.gather(1, self.cell)
+        for piece in reversed(lower):
+            torch.addcmul(piece.gather(1, self.cell), value, self.offset, out=value)
         return value
 
     def gather_both(self, first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
@@ -94,10 +97,11 @@ class Places:
     def _gather_complex(self, coefficients: Tensor, part: slice) -> Tensor:
         pairs = torch.view_as_real(coefficients).flatten(1)
         pieces = pieces_from_coefficients(pairs, self.order, 2).unflatten(2, (-1, 2))
-        pieces, cell = torch.view_as_complex(pieces), self.cell[part]
-        offset, value = self.offset[part].to(pieces.dtype), pieces[-1].gather(1, cell)
-        for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[p].gather(1, cell), value, offset, out=value)
+        *pieces, last = torch.view_as_complex(pieces).unbind()
+        cell, offset = self.cell[part], self.offset[part].to(last.dtype)
+        value = last.gather(1, cell)
+        for piece in reversed(pieces):
+            torch.addcmul(piece.gather(1, cell), value, offset, out=value)
         return value
 
     def gather_with_derivative(self, coefficients: Tensor) -> tuple[Tensor, Tensor]:
@@ -108,12 +112,13 @@ class Places:
             factor = torch.arange(1, self.order, device=here.device, dtype=here.dtype)
             derivative = (here[1:] * factor[:, None, None]).mul_(self._powers[:-1]).sum(0)
             return here.mul_(self._powers).sum(0), derivative
-        value = pieces[-1].gather(1, self.cell)
+        constant, *lower, last = pieces.unbind()
+        value = last.gather(1, self.cell)
         derivative = value.clone()
-        for p in reversed(range(self.order - 1)):
-            value = torch.addcmul(pieces[p].gather(1, self.cell), value, self.offset, out=value)
-            if p:
-                derivative = torch.addcmul(value, derivative, self.offset, out=derivative)
+        for piece in reversed(lower):
+            torch.addcmul(piece.gather(1, self.cell), value, self.offset, out=value)
+            torch.addcmul(value, derivative, self.offset, out=derivative)
+        torch.addcmul(constant.gather(1, self.cell), value, self.offset, out=value)
         return value, derivative
 
     def _pieces(self, coefficients: Tensor) -> Tensor:

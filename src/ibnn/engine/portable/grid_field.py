@@ -166,8 +166,8 @@ class GridField:
     def step_between(self, guess: Callable[[Tensor], Tensor], strength: Tensor) -> Tensor:
         """Newton's step of the units from the z where z + c guess(z) = y, worked out on the nodes:
         what the guess leaves is c (B - guess), a smooth function of z."""
-        left = (self.taps.apply(self.density, 0, 1) - guess(self.nodes)).mul_(strength)
-        mixing, kept = self.taps.apply_each(self.density, (IDENTITY, 1), (1, 1))
+        left, mixing, kept = self.taps.apply_each(self.density, (0, 1), (IDENTITY, 1), (1, 1))
+        left.sub_(guess(self.nodes)).mul_(strength)
         kept = self._bounded(kept.mul_(-strength), strength)
         mixing.div_(kept)
         _, pulled, _ = self._conjugate_gradients(

@@ -62,8 +62,8 @@ def levels(span: np.ndarray, strength: np.ndarray) -> np.ndarray:
     return 3 * eighths + np.where(finest, 2, strength > 0.2)
 
 
-def merge_levels(levels: list[int]) -> dict[int, list[int]]:
-    """Levels that can share the longest grid of them: all narrow ones, wide ones by octaves.
+def merge_levels(levels: list[int], octaves: float) -> dict[int, list[int]]:
+    """Levels that can share the longest grid of them: all narrow ones, wide ones by `octaves`.
 
     Nodes beyond the units of a row do not change its sums.
     """
@@ -73,7 +73,7 @@ def merge_levels(levels: list[int]) -> dict[int, list[int]]:
         for level in sorted((n for n in levels if n % 3 == kind), reverse=True):
             longest = group[0] if group else level
             if _narrow(level) != _narrow(longest) or (
-                not _narrow(level) and longest - level > OCTAVE
+                not _narrow(level) and longest - level > octaves * OCTAVE
             ):
                 group = []
             group.append(level)
@@ -81,6 +81,7 @@ def merge_levels(levels: list[int]) -> dict[int, list[int]]:
     return groups
 
 
+@lru_cache(maxsize=256)
 def solving(level: int, sigma: str) -> Layout:
     """A grid on which the solve is right to float32."""
     # the largest error of s_0 and s_1 by a crowd at one place: 1e-6 and 4e-6 for the first two,
