@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibnn.lab.experiments import Settings, get
+
 Row = Mapping[str, str]
 
 # columns of older files -> today's names
@@ -30,7 +32,7 @@ class Source:
     @property
     def scope(self) -> str:
         """Epochs and images, for people: as the page's settings have them."""
-        epochs = re.findall(r"^- Training: (\d+) epochs", self.page, re.MULTILINE)
+        epochs = self._epochs()
         images = re.findall(r"^- Data: .*?([\d,]+) training", self.page, re.MULTILINE)
         parts = [f"{number} epochs" for number in epochs] + [
             f"{number} images" for number in images
@@ -46,7 +48,13 @@ class Source:
     def command(self) -> str:
         """What makes it again."""
         more = "".join(f" --preset {name}" for name in self._presets() if name != "cpu")
+        for name, epochs in zip(self._presets(), self._epochs(), strict=False):
+            usual = get(self.experiment).preset(Settings(preset=name, dataset=self.dataset))
+            more += f" --epochs {epochs}" if int(epochs) != usual.epochs else ""
         return f"ibnn run {self.experiment} --dataset {self.dataset}{more}"
+
+    def _epochs(self) -> list[str]:
+        return re.findall(r"^- Training: (\d+) epochs", self.page, re.MULTILINE)
 
     def _presets(self) -> list[str]:
         return re.findall(r"^- Preset: (\w+)", self.page, re.MULTILINE)
