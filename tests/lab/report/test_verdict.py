@@ -222,5 +222,6 @@ def test_how_much_was_trained_is_read_off_the_page(tmp_path):
     reduced, full = Sources(tmp_path).all()
     assert reduced.scope == full.scope == "80 epochs, 8,000 images"
     assert (reduced.is_full, full.is_full) == (False, True)
-    assert reduced.command == "ibnn run pgd --dataset cifar10"
+    # 80 epochs are those of preset paper, not of cpu
+    assert reduced.command == "ibnn run pgd --dataset cifar10 --epochs 80"
     assert full.command == "ibnn run pixle --dataset cifar10 --preset paper"
