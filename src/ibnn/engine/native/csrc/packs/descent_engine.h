@@ -57,7 +57,8 @@ template <class T> class DescentEngine {
     }
   }
 
-  // The error of a row is 1 where J is not positive definite, and otherwise at most a half.
+  // The error of a row is 1 where J is not positive definite, 2 where it is not within a crowd alone and v is right, and
+  // otherwise at most a half.
   void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack) {
     const long n = task.layout.units;
     reserve(n);
@@ -88,13 +89,15 @@ template <class T> class DescentEngine {
       g_[i] = load_pack<T>(lanes);
     }
     V dots = {}, wrong = {};
-    M flat = {};
+    M flat = {}, saddle = {};
     running_.table.fine = true;
     by_way(n, mine, range, [&](auto& solver, M now) {
       std::copy(sorted_.data(), sorted_.data() + n, solver.z());
       std::copy(g_.data(), g_.data() + n, solver.y());
       V part, error;
-      flat |= now & solver.solve_jacobian(c, now, &part, &error);
+      M parts;
+      flat |= now & solver.solve_jacobian(c, now, &part, &error, &parts);
+      saddle |= now & parts;
       dots = now ? part : dots, wrong = now ? error : wrong;
       for (long i = 0; i < n; ++i) in_[i] = now ? solver.v()[i] : in_[i];
     });
@@ -107,7 +110,8 @@ template <class T> class DescentEngine {
     }
     pack.write(out_.data(), task.v);
     V error = squares > 0 ? root_of(wrong / squares) : V{};
-    error = flat ? pack_of(T(1)) : least_of(error, pack_of(T(0.5)));
+    saddle &= ~flat & (error <= running_.kShown);
+    error = flat ? pack_of(T(1)) : (saddle ? pack_of(T(2)) : least_of(error, pack_of(T(0.5))));
     for (int lane = 0; lane < pack.count(); ++lane) {
       const long row = pack.row(lane);
       task.error[row] = mine[lane] ? error[lane] : std::numeric_limits<double>::infinity();

@@ -24,6 +24,7 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
   using typename Base::V;
   using Base::table;
   T series = 0;  // what the sums of slopes leave out
+  static constexpr T kShown = sizeof(T) == 4 ? T(5e-5) : T(5e-9);  // of v, half of what is promised
 
   void resize(long n) {
     Base::resize(n);
@@ -107,16 +108,20 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
 
   // J v = y at z. `dots` is v . sum_k s(z_k - z_i) / n, `wrong` the square of the error that the true residual J v - y leaves
   // in v. Returns lanes in which J is not positive definite for moves of whole crowds: v is as far as conjugate gradients got.
-  M solve_jacobian(V c, M active, V* dots, V* wrong) {
+  // In lanes at a `saddle` it is not within a crowd, which would part if its units differed: v is J^-1 y there all the same.
+  M solve_jacobian(V c, M active, V* dots, V* wrong, M* saddle) {
     c_ = c, share_ = c / static_cast<T>(n_);
     table.gather(best_z_.data());
     evaluate_at(best_z_.data());
     V densest = {}, diagonal = pack_of(T(1));
     M flat = {};
+    *saddle = M{};
     for (long i = 0; i < n_; ++i) {
       densest = most_of(densest, table.degree[i]);
       diagonal = least_of(diagonal, 1 - share_ * table.others[i]);
-      flat |= active & (table.company[i] > 0) & (size_of(table.within(i, share_)) < kShown);
+      const M crowd = active & (table.company[i] > 0);
+      flat |= crowd & (size_of(table.within(i, share_)) < kShown);
+      *saddle |= crowd & (table.within(i, share_) < 0);
     }
     const V margin = 1 - share_ * (densest + 1);
     flat |= active & ~(diagonal > 0);
@@ -155,7 +160,6 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
   static constexpr T kLongest = 1;  // of a step: sigma, and with it J, varies over 1
   static constexpr T kLeast = 1e-3;  // of the diagonal that conjugate gradients are scaled by
   static constexpr T kSure = 1e-3;  // the slopes of running sums are off by 1.5e-4 on the way (sorted_table.h)
-  static constexpr T kShown = sizeof(T) == 4 ? T(5e-5) : T(5e-9);  // of v, half of what is promised
   // How many times the accuracy asked for the one promised is, with a factor of 2 to spare.
   static constexpr T kLooser = sizeof(T) == 4 ? T(2.5) : T(50);
   Array<V> old_r_, v_, mean_;
