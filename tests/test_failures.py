@@ -334,6 +334,7 @@ def test_what_cannot_be_done_is_refused_in_words(case):
 
 
 def test_a_layer_warns_once_however_often_it_fails():
+    torch.manual_seed(0)  # one layer in fourteen is solved in one step
     layer = ibnn.Linear(4, 6, lam=-2.0, max_steps=1)
     x = torch.linspace(-1, 1, 8).reshape(2, 4)
     with pytest.warns(ConvergenceWarning, match="of 2 rows did not converge"):

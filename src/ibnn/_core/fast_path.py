@@ -110,7 +110,8 @@ class _Solve(Function):
             if z.dtype is torch.float32:
                 strength = ctypes.c_float(strength).value  # as the product of two float32
             flat = g if rows.are_plain else rows.flatten(g)
-            found = scalar_lam.adjoint(engine, case, z, flat.contiguous(), strength, weight)
+            given = z, flat.contiguous(), strength, weight
+            found = scalar_lam.adjoint(engine, case, *given, ctx.options)
             if found is not None:
                 v, dot = found
                 of_lam = (

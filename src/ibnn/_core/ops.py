@@ -154,7 +154,7 @@ def solve_adjoint(
     engine = engines.choose(case, options.engine)
     if engine is not None and engine.scalar_lam is not None and scalar_lam.applies(strength):
         rows = z.contiguous(), g.contiguous()
-        simple = scalar_lam.adjoint(engine, case, *rows, strength.item(), weight)
+        simple = scalar_lam.adjoint(engine, case, *rows, strength.item(), weight, options)
         if simple is not None:
             dot = torch.frombuffer(simple[1], dtype=torch.float64)
             return simple[0], dot.to(z.dtype)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ibnn._core import solution
 from ibnn._core.fallback import noise_exceeds_tolerance, tolerances
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve
@@ -59,17 +60,29 @@ def solve(
 
 
 def adjoint(
-    engine: Engine, case: Case, z: Tensor, g: Tensor, strength: float, weight: Tensor | None
+    engine: Engine,
+    case: Case,
+    z: Tensor,
+    g: Tensor,
+    strength: float,
+    weight: Tensor | None,
+    options: SolveOptions,
 ) -> "tuple[Tensor, memoryview[float]] | None":
     """v with J(z) v = g, and v . B(z) of each row, as doubles; z and g are contiguous. None unless
-    they are as good as promised."""
+    they are as good as promised; rows at a saddle, where v is right, are reported."""
     if not math.isfinite(strength):
         return None
     if strength >= 1 and weight is None and not engine.descends(case):
         return None
     if not case.sigma.certified:
         return None
-    found = engine.scalar_lam.adjoint(case, z, g, strength, weight, GRADIENT_ERROR[case.dtype])
-    if found is None or strength:
-        return found
-    return g.clone(), found[1]  # J is the identity where there is no strength, bit by bit
+    allowed = GRADIENT_ERROR[case.dtype]
+    found = engine.scalar_lam.adjoint(case, z, g, strength, weight, allowed)
+    if found is None:
+        return None
+    v, dots, errors = found
+    if errors is not None:
+        failed, how = errors > allowed, (options.on_failure, options.layer_monitor)
+        solution.report("implicit bias, backward", failed, errors, *how)
+    # J is the identity where there is no strength, bit by bit
+    return (v if strength else g.clone()), dots
