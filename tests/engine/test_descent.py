@@ -234,3 +234,12 @@ def test_gradients_of_images_are_those_of_j(units, dtype, alone, monkeypatch):
         assert (error <= GRADIENT[dtype] * expected.norm(dim=-1)).all()
     assert indefinite
     assert sum(count for what, count in reported if "backward" in what) == indefinite
+
+
+def test_a_saddle_is_called_one():
+    y, lam = image_rows(10, 300, torch.float32).requires_grad_(), 2.9 * T
+    z = ibnn.implicit_bias(y, lam, SLOPE, engine="native")
+    saddles = (torch.linalg.eigvalsh(jacobian_of(z.detach().double(), lam))[:, 0] < 0).sum()
+    told = rf"backward: {saddles} of 10 rows are at a saddle of the energy \(gradients"
+    with pytest.warns(ibnn.ConvergenceWarning, match=told):
+        z.backward(normal(10, 300, 1.0, torch.float32))

@@ -186,8 +186,9 @@ def solve_adjoint(
         failed = error > allowed
         # a row that is not finite needs no further word: it was reported on the way forward
         failed &= error.isfinite()
-        what = "implicit bias, backward"
-        solution.report(what, failed, error, options.on_failure, options.layer_monitor)
+        at_saddle = error == engines.AT_SADDLE if engine is not None else None
+        how_told = options.on_failure, options.layer_monitor
+        solution.report("implicit bias, backward", failed, error, *how_told, at_saddle)
     return v, dot
 
 

@@ -15,7 +15,7 @@ from ibnn._core import solution
 from ibnn._core.fallback import noise_exceeds_tolerance, tolerances
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve
-from ibnn.engine import Case, Engine
+from ibnn.engine import AT_SADDLE, Case, Engine
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
 
@@ -83,6 +83,6 @@ def adjoint(
     v, dots, errors = found
     if errors is not None:
         failed, how = errors > allowed, (options.on_failure, options.layer_monitor)
-        solution.report("implicit bias, backward", failed, errors, *how)
+        solution.report("implicit bias, backward", failed, errors, *how, errors == AT_SADDLE)
     # J is the identity where there is no strength, bit by bit
     return (v if strength else g.clone()), dots

@@ -132,9 +132,15 @@ monitors: WeakValueDictionary[int, Monitor] = WeakValueDictionary()
 
 
 def report(
-    what: str, failed: Tensor, residual: Tensor, on_failure: str, monitor: Monitor | None
+    what: str,
+    failed: Tensor,
+    residual: Tensor,
+    on_failure: str,
+    monitor: Monitor | None,
+    at_saddle: Tensor | None = None,
 ) -> None:
     """Reports failed rows as `on_failure` says: "raise", "warn" (once per monitor) or "ignore".
+    Of those `at_saddle` only this is said.
 
     On a GPU a warning comes when the flag has reached the host; nothing waits for it.
     """
@@ -144,27 +150,39 @@ def report(
         deferred_failures.poll()
         number = 0 if monitor is None else monitor.number
         deferred_failures.defer(
-            failed.any(), lambda: _tell(what, failed, residual, "warn", monitors.get(number))
+            failed.any(),
+            lambda: _tell(what, failed, residual, "warn", monitors.get(number), at_saddle),
         )
     elif bool(failed.any()):
-        _tell(what, failed, residual, on_failure, monitor)
+        _tell(what, failed, residual, on_failure, monitor, at_saddle)
 
 
 def _tell(
-    what: str, failed: Tensor, residual: Tensor, on_failure: str, monitor: Monitor | None
+    what: str,
+    failed: Tensor,
+    residual: Tensor,
+    on_failure: str,
+    monitor: Monitor | None,
+    at_saddle: Tensor | None,
 ) -> None:
     if monitor is not None and monitor.warned and on_failure == "warn":
         return
+    rows, parts = failed.numel(), []
+    if at_saddle is not None and bool(at_saddle.any()):
+        parts.append(
+            f"{int(at_saddle.sum())} of {rows} rows are at a saddle of the energy "
+            "(gradients are right while equal units stay equal)"
+        )
+        failed = failed & ~at_saddle
     finite = residual[failed & residual.isfinite()]
     broken = int(failed.sum()) - finite.numel()
-    parts = []
     if finite.numel():
+        worst = float(finite.max())
         parts.append(
-            f"{finite.numel()} of {failed.numel()} rows did not converge "
-            f"(worst residual {float(finite.max()):.3g})"
+            f"{finite.numel()} of {rows} rows did not converge (worst residual {worst:.3g})"
         )
     if broken:
-        parts.append(f"{broken} of {failed.numel()} rows are not finite")
+        parts.append(f"{broken} of {rows} rows are not finite")
     layer = None if monitor is None else monitor.layer()
     where = "" if layer is None else f" of {_name_of(layer)}"
     message = f"{what}{where}: " + ", ".join(parts)

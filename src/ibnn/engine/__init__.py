@@ -13,6 +13,7 @@ from typing import Any
 
 from ibnn._registry import Registry
 from ibnn.engine.base import (
+    AT_SADDLE,
     AdjointSolutions,
     Case,
     Engine,
@@ -25,6 +26,7 @@ from ibnn.engine.portable import PortableEngine
 from ibnn.engine.triton import TritonEngine
 
 __all__ = [
+    "AT_SADDLE",
     "AdjointSolutions",
     "Case",
     "Engine",

@@ -9,6 +9,9 @@ from torch import Tensor
 from ibnn.coupling.sums import PairSums, Products
 from ibnn.sigma import Sigma
 
+# the error of a row that `adjoint` finds at a saddle of the energy, where its v is right
+AT_SADDLE = 2.0
+
 
 class EngineError(ValueError):
     """The engine that was asked for cannot serve; the message says why."""
@@ -90,8 +93,8 @@ class Engine:
 
     def descends(self, case: Case) -> bool:
         """Whether above the threshold `solve` finds the minimum that descent from y reaches, and
-        `adjoint` the gradient there, with an error of 1 where J is not positive definite; uniform
-        weights.
+        `adjoint` the gradient there, with an error of 1 where J is not positive definite, and of
+        `AT_SADDLE` where it is not because equal units would part; uniform weights.
 
         Args:
             case: what is to be computed.

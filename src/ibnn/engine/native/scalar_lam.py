@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ibnn.engine.base import Case
+from ibnn.engine.base import AT_SADDLE, Case
 from ibnn.engine.native import calls
 from ibnn.engine.native.calls import SIGMAS
 
@@ -24,8 +24,6 @@ _write_given = struct.Struct("3d").pack_into
 _GIVEN = 24
 # so many numbers are added by Python before torch has done so (12 ns each, against 3 us)
 _FEW = 256
-# the error of a row at a saddle, whose v is right (packs/descent_engine.h)
-SADDLE = 2.0
 
 
 def solve(
@@ -89,7 +87,7 @@ def adjoint(
     found = torch.frombuffer(errors, dtype=torch.float64)
     if found.max().item() <= allowed:
         return v, numbers[rows:], None
-    if bool(((found <= allowed) | (found == SADDLE)).all()):
+    if bool(((found <= allowed) | (found == AT_SADDLE)).all()):
         return v, numbers[rows:], found
     return None
 

@@ -137,13 +137,14 @@ int descend_packs(const Layout& layout, const std::vector<long>& rows, int threa
 
 // Rows of a pack whose gradients floats do not give well enough, where J is nearly singular, once more in doubles.
 inline void solve_jacobian_in_doubles(const JacobianTask<float>& task, const RowPack<float>& pack) {
-  constexpr double enough = 5e-5;  // half of what is promised
   static thread_local DescentEngine<double> engine;
   static thread_local Array<double> z, g, v;
   const long n = task.layout.units, step = task.layout.unit_step;
   long rows[kLanes<float>], count = 0;
-  for (int lane = 0; lane < pack.count(); ++lane)
-    if (const double error = task.error[pack.row(lane)]; error > enough && error <= 1) rows[count++] = pack.row(lane);
+  for (int lane = 0; lane < pack.count(); ++lane) {
+    const double error = task.error[pack.row(lane)];
+    if (error > kGradientError<float> && error <= 1) rows[count++] = pack.row(lane);
+  }
   for (auto* a : {&z, &g, &v}) a->resize(count * n);
   double strength[kLanes<float>], error[kLanes<float>], dots[kLanes<float>];
   for (long k = 0; k < count; ++k) {

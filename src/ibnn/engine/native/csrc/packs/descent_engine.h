@@ -110,7 +110,7 @@ template <class T> class DescentEngine {
     }
     pack.write(out_.data(), task.v);
     V error = squares > 0 ? root_of(wrong / squares) : V{};
-    saddle &= ~flat & (error <= running_.kShown);
+    saddle &= ~flat & (error <= kGradientError<T>);
     error = flat ? pack_of(T(1)) : (saddle ? pack_of(T(2)) : least_of(error, pack_of(T(0.5))));
     for (int lane = 0; lane < pack.count(); ++lane) {
       const long row = pack.row(lane);

@@ -15,6 +15,8 @@
 
 namespace ibnn {
 
+template <class T> inline constexpr T kGradientError = sizeof(T) == 4 ? T(5e-5) : T(5e-9);  // of v, half of what is promised
+
 // Rows are sorted, whatever the table, so that equal units are neighbors.
 template <class Table, class T> class PackDescent : public PackNewton<CrowdTable<Table, T>, T> {
  public:
@@ -24,7 +26,6 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
   using typename Base::V;
   using Base::table;
   T series = 0;  // what the sums of slopes leave out
-  static constexpr T kShown = sizeof(T) == 4 ? T(5e-5) : T(5e-9);  // of v, half of what is promised
 
   void resize(long n) {
     Base::resize(n);
@@ -120,7 +121,7 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
       densest = most_of(densest, table.degree[i]);
       diagonal = least_of(diagonal, 1 - share_ * table.others[i]);
       const M crowd = active & (table.company[i] > 0);
-      flat |= crowd & (size_of(table.within(i, share_)) < kShown);
+      flat |= crowd & (size_of(table.within(i, share_)) < kGradientError<T>);
       *saddle |= crowd & (table.within(i, share_) < 0);
     }
     const V margin = 1 - share_ * (densest + 1);
@@ -133,7 +134,7 @@ template <class Table, class T> class PackDescent : public PackNewton<CrowdTable
     table.Table::product(v_.data(), share_, cg_q_.data());
     for (long i = 0; i < n_; ++i) trial_[i] = y_[i] - cg_q_[i], squares += trial_[i] * trial_[i];
     *wrong = squares / (margin * margin);
-    const M unproven = active & ~flat & ~(margin > most_of(pack_of(T(0.02)), series * c_ / kShown));
+    const M unproven = active & ~flat & ~(margin > most_of(pack_of(T(0.02)), series * c_ / kGradientError<T>));
     if (any_lane(unproven)) {
       // What J makes of the true residual is the error. That is made of the same sums, and does not show what their series
       // leaves out of J v: at most 2 c times that of v, of which J makes what it makes of v.
