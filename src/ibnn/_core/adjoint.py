@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ibnn._core import ops
-from ibnn._core.pair_sums import moved_sum, pair_outer, pair_sum, twist
+from ibnn._core.fallback import centered, finer
+from ibnn._core.pair_sums import moved_sum, pair_outer, pair_sum, slope_change, twist
 from ibnn._core.transforms import differentiable, is_plain, vmap_rows
 
 
@@ -213,16 +214,11 @@ def gradients(ctx: Any, g: Tensor | None, g_scaled: Tensor | None) -> tuple[Tens
 
 
 def _slope_change(z: Tensor, weight: Tensor | None, rest: Any) -> Tensor:
-    """DB z: how B changes as the slope grows, times the slope. DB ignores a shift of z, which
-    would cost digits; and it is a difference of terms as large as z, which takes a double's."""
-    if z.device.type != "mps":  # which has no doubles
-        weight = None if weight is None else weight.double()
-        return moved_sum(z.double(), None, weight, _centered(z.double()), 0, rest).to(z.dtype)
-    return moved_sum(z, None, weight, _centered(z), 0, rest)
-
-
-def _centered(z: Tensor) -> Tensor:
-    return z - z.detach().median(-1, keepdim=True).values if z.numel() else z
+    """DB z: how B changes as the slope grows, times the slope."""
+    if weight is None:
+        return slope_change(z, *rest)
+    fine = finer(z)
+    return moved_sum(fine, None, finer(weight), centered(fine), 0, rest).to(z.dtype)
 
 
 def _row_sum(x: Tensor) -> Tensor:

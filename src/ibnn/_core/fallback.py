@@ -58,6 +58,30 @@ def bias_change(z: Tensor, v: Tensor, units: Sequence[int], options: SolveOption
     return engine.bias_change(case, z, v, None)
 
 
+def slope_change(z: Tensor, units: Sequence[int], options: SolveOptions) -> Tensor:
+    """How B(z) changes as the slope grows, times the slope; uniform weights.
+
+    Without a sum of its own it is DB z. DB ignores a shift of z, which would cost digits; and it is
+    a difference of terms as large as z, which takes a double's.
+    """
+    own = engine_for_sums(z, 1, units, options)
+    found = own[0].slope_change(own[1], z)
+    if found is not None:
+        return found
+    fine = finer(z)
+    return bias_change(fine, centered(fine), units, options).to(z.dtype)
+
+
+def finer(z: Tensor) -> Tensor:
+    """z in double, where its device has that."""
+    return z if z.device.type == "mps" else z.double()
+
+
+def centered(z: Tensor) -> Tensor:
+    """z without its median, of each row."""
+    return z - z.detach().median(-1, keepdim=True).values if z.numel() else z
+
+
 def engine_for_sums(
     z: Tensor, order: int, units: Sequence[int], options: SolveOptions
 ) -> tuple[Engine, Case]:

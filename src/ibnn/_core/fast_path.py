@@ -101,24 +101,41 @@ class _Solve(Function):
 
     @staticmethod
     def backward(ctx, g, g_scaled):  # type: ignore[override]
-        wanted = ctx.needs_input_grad
-        simple = g_scaled is None and not wanted[2] and not wanted[3]
-        if simple and g is not None and ctx.options.adjoint == "implicit" and not needs_dispatch(g):
-            lam, slope, weight, z = ctx.saved_tensors
-            rows, case, engine = ctx.route
-            strength = lam.item() * slope.item()
-            if z.dtype is torch.float32:
-                strength = ctypes.c_float(strength).value  # as the product of two float32
-            flat = g if rows.are_plain else rows.flatten(g)
-            given = z, flat.contiguous(), strength, weight
-            found = scalar_lam.adjoint(engine, case, *given, ctx.options)
-            if found is not None:
-                v, dot = found
-                of_lam = (
-                    lam.new_full(lam.shape, -engine.scalar_lam.total(dot)) if wanted[1] else None
-                )
-                return v if rows.are_plain else rows.restore(v), of_lam, *(None,) * 5
-        return *adjoint.gradients(ctx, g, g_scaled), *(None,) * 3
+        found = None
+        if g is not None and g_scaled is None and not ctx.needs_input_grad[3]:
+            found = _gradients(ctx, g)
+        return *(found or adjoint.gradients(ctx, g, g_scaled)), *(None,) * 3
+
+
+def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...] | None:
+    """Of y, lam, slope and (None) weight, by one or two calls of the engine; None if these do not
+    give them."""
+    if ctx.options.adjoint != "implicit" or needs_dispatch(g):
+        return None
+    lam, slope, weight, z = ctx.saved_tensors
+    rows, case, engine = ctx.route
+    _, of_lam, of_slope, *_ = ctx.needs_input_grad
+    change = None
+    if of_slope:
+        flat = z.reshape(rows.count, rows.size)
+        change = engine.slope_change(case, flat) if weight is None else None
+        if change is None:
+            return None
+    strength = lam.item() * slope.item()
+    if z.dtype is torch.float32:
+        strength = ctypes.c_float(strength).value  # as the product of two float32
+    flat = g if rows.are_plain else rows.flatten(g)
+    found = scalar_lam.adjoint(engine, case, z, flat.contiguous(), strength, weight, ctx.options)
+    if found is None:
+        return None
+    v, dot = found
+    lam_gradient = slope_gradient = None
+    if of_lam:
+        lam_gradient = lam.new_full(lam.shape, -engine.scalar_lam.total(dot))
+    if change is not None:
+        total = change.mul_(v.view_as(change)).sum().item()
+        slope_gradient = slope.new_full(slope.shape, -lam.item() / slope.item() * total)
+    return v if rows.are_plain else rows.restore(v), lam_gradient, slope_gradient, None
 
 
 # `apply` looks for torch.func at work, which `fast_path` has done

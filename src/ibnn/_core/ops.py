@@ -22,6 +22,7 @@ from ibnn._core.fallback import (
     tolerances,
 )
 from ibnn._core.fallback import pair_sum as sum_by_engine
+from ibnn._core.fallback import slope_change as change_by_slope
 from ibnn._core.options import read
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
@@ -152,12 +153,6 @@ def solve_adjoint(
     options = read(how)
     case = engines.case_of("adjoint", z, options.sums, options.sigma, units)
     engine = engines.choose(case, options.engine)
-    if engine is not None and engine.scalar_lam is not None and scalar_lam.applies(strength):
-        rows = z.contiguous(), g.contiguous()
-        simple = scalar_lam.adjoint(engine, case, *rows, strength.item(), weight, options)
-        if simple is not None:
-            dot = torch.frombuffer(simple[1], dtype=torch.float64)
-            return simple[0], dot.to(z.dtype)
     strength = strength.expand(len(z))
     allowed = GRADIENT_ERROR[z.dtype]
     descends = weight is None and options.sigma.certified
@@ -219,6 +214,16 @@ def _empty_bias_change(z, v, units, how):
 def bias_change(z: Tensor, v: Tensor, units: Sequence[int], how: str) -> Tensor:
     """DB(z) v = P_1(z, v) - v P_1(z, 1), uniform weights."""
     return change_by_engine(z, v, units, read(how)) if z.numel() else z.clone()
+
+
+def _empty_slope_change(z, units, how):
+    return torch.empty_like(z, memory_format=torch.contiguous_format)
+
+
+@custom_op(_empty_slope_change)
+def slope_change(z: Tensor, units: Sequence[int], how: str) -> Tensor:
+    """How B(z) changes as the slope grows, times the slope, uniform weights."""
+    return change_by_slope(z, units, read(how)) if z.numel() else z.clone()
 
 
 def _empty_pair_outer(z, g, a, weight, order, units, how):

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from ibnn._core import ops
+from ibnn._core.fallback import centered, finer
 from ibnn._core.transforms import differentiable, one_of_batch, vmap_rows
 
 
@@ -122,6 +123,47 @@ class bias_change(Function):
             info.batch_size,
             (z, v),
             in_dims[:2],
+            None,
+            None,
+        )
+
+
+@differentiable
+class slope_change(Function):
+    """DB(z) z, uniform weights: how B changes as the slope grows, times the slope."""
+
+    @staticmethod
+    def forward(z, units, options):  # type: ignore[override]
+        return ops.slope_change(z, units, options.text)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):  # type: ignore[override]
+        z, ctx.units, ctx.options = inputs
+        ctx.save_for_backward(z)
+        ctx.save_for_forward(z)
+
+    @staticmethod
+    def backward(ctx, g):  # type: ignore[override]
+        (z,), rest = ctx.saved_tensors, (ctx.units, ctx.options)
+        fine, g = finer(z), finer(g)
+        change = bias_change(fine, g, *rest) + twist(fine, g, centered(fine), None, rest)
+        return change.to(z.dtype), None, None
+
+    @staticmethod
+    def tangent(ctx, dz, *_):  # type: ignore[override]
+        (z,), rest = ctx.saved_tensors, (ctx.units, ctx.options)
+        fine, dz = finer(z), finer(dz)
+        u = centered(fine)
+        change = bias_change(fine, dz, *rest) + moved_sum(fine, u, None, dz, 1, rest)
+        return (change - u * moved_sum(fine, None, None, dz, 1, rest)).to(z.dtype)
+
+    @staticmethod
+    def vmap(info, in_dims, z, units, options):  # type: ignore[override]
+        return vmap_rows(
+            lambda rows, _: slope_change(*rows, units, options),
+            info.batch_size,
+            (z,),
+            in_dims[:1],
             None,
             None,
         )

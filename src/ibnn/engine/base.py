@@ -171,6 +171,16 @@ class Engine:
         """
         return self.pair_sum(case, z, v, weight) - v * self.pair_sum(case, z, None, weight)
 
+    def slope_change(self, case: Case, z: Tensor) -> Tensor | None:
+        """(1/D) sum_k (z_k - z_i) s'(z_k - z_i): how B changes as the slope grows, times the slope.
+        None where it has no such sum; uniform weights.
+
+        Args:
+            case: that of a pair sum of order 1.
+            z: (rows, units).
+        """
+        return None
+
     def explicit_step(
         self, case: Case, y: Tensor, lam: float, slope: float, kept: bool
     ) -> tuple[Tensor, Tensor | None]:

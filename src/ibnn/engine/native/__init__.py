@@ -73,6 +73,9 @@ class NativeEngine(Engine):
             return calls.bias_change(z, v, case.sigma.name)
         return super().bias_change(case, z, v, weight)
 
+    def slope_change(self, case: Case, z: Tensor) -> Tensor | None:
+        return calls.pair_sum(z, None, calls.STRETCH, case.sigma.name)
+
     def explicit_step(
         self, case: Case, y: Tensor, lam: float, slope: float, kept: bool
     ) -> tuple[Tensor, Tensor | None]:

@@ -18,6 +18,7 @@ from ibnn.engine.base import Case
 from ibnn.engine.native import loader
 
 SIGMAS = {"tanh": 0, "hardtanh": 1, "arctan": 2, "erf": 3, "peaked": 4}
+STRETCH = 4  # kStretch of basics/sigma.h
 _SUFFIX = {torch.float32: "f32", torch.float64: "f64"}
 DTYPES = frozenset(_SUFFIX)
 # the arguments of the C functions: pointers, longs, ints and doubles
@@ -66,7 +67,8 @@ def _three_dims(shape: Sequence[int]) -> "ctypes.Array[ctypes.c_long]":
 
 
 def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
-    """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones."""
+    """P_n(z, a)_i = (1/D) sum_k a_k s_n(z_k - z_i) for rows of z; a = None means ones. `STRETCH` in
+    place of an order stands for x s'(x)."""
     out = torch.empty_like(z, memory_format=torch.contiguous_format)
     _call("pair_sum", z, _contiguous(z, a), (order, SIGMAS[sigma]), (out,))
     return out

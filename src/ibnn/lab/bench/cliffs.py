@@ -177,6 +177,10 @@ def cliffs() -> Iterator[Cliff]:
     for sigma in ("hardtanh", "arctan", "erf"):
         name, options = f"{sigma}, 32x3x32x32", {"sigma": sigma}
         yield _conv(name, 3, 32, 32, 5, required=(6,), aim=3, options=options, stds=(0.1, 1.0))
+    learnt = {"stds": (0.1, 1.0), "required": (4,), "aim": 2, "options": {"learn_slope": True}}
+    yield _conv("slope learnt, 32x3x32x32", 3, 32, 32, 5, **learnt)
+    linear = _linear(128, **learnt)
+    yield replace(linear, name=f"slope learnt, {linear.name}")
     wide = {"stds": (0.1, 1.0), "required": (6, 12), "dtype": torch.float64}
     yield _conv("float64, 16x3x32x32", 3, 32, 16, 5, aim=3, **wide)
     yield _conv(

@@ -1,4 +1,4 @@
-// Dendritic nonlinearities: s(x), odd, increasing, slope 1 at 0, and their derivatives up to order 3.
+// Dendritic nonlinearities: s(x), odd, increasing, slope 1 at 0, their derivatives up to order 3, and x s'(x).
 #pragma once
 #include <cmath>
 #include <cstdint>
@@ -153,12 +153,16 @@ template <> struct Nonlinearity<Sigma::erf> {
 // Width of the cells in which Chebyshev moments converge like 6^-M: what matters is the distance of the poles of s.
 inline double cell_width(Sigma kind) { return kind == Sigma::arctan ? 0.4 : 1.0; }
 
+// In the place of an order: x s'(x), which is how s(p x) changes with the slope p, at p = 1.
+constexpr int kStretch = 4, kOrders = 5;
+
 template <Sigma kind, class T> inline T derivative(int order, T x) {
   using S = Nonlinearity<kind>;
   switch (order) {
     case 0: return S::value(x);
     case 1: return S::slope(x);
     case 2: return S::bend(x);
+    case kStretch: return x * S::slope(x);
     default: return S::third(x);
   }
 }

@@ -14,11 +14,12 @@ template <> struct FastSums<Sigma::hardtanh> {};
 // Those of one thread.
 template <Sigma kind, class T> class RowSums {
  public:
-  // out_i = (1/n) sum_k a_k s_order(z_k - z_i); no weights are ones.
+  // out_i = (1/n) sum_k a_k s_order(z_k - z_i), or of kStretch; no weights are ones.
   void pair_sum(const T* z, const T* weight, long n, int order, T* out) {
     if (!finite_row(z, n) || (weight && !finite_row(weight, n))) return spoil(out, n);
+    if (order == kStretch && range(z, n) < kNarrow) return stretch_narrow(z, n, out);
     if constexpr (kQuick)
-      if (order < 2 && quick_.set_points(z, weight, !weight, n)) return quick_.sum(order, out);
+      if ((order < 2 || order == kStretch) && quick_.set_points(z, weight, !weight, n)) return quick_.sum(order, out);
     c_.resize(n);
     sums_.set_points(widen(z, n, a_), n);
     sums_.sum(weight ? widen(weight, n, b_) : nullptr, order, c_.data());
@@ -73,6 +74,14 @@ template <Sigma kind, class T> class RowSums {
   FastSums<kind> quick_;
   Array<double> a_, b_, c_, d_;
   Array<T> row_;
+
+  // Sums of s' times differences keep the digits of a row that has next to no range, as sums of x s'(x) do those of a wide one.
+  static constexpr double kNarrow = 2;
+  void stretch_narrow(const T* z, long n, T* out) {
+    T* from_first = row_for(n);
+    for (long i = 0; i < n; ++i) from_first[i] = z[i] - z[0];
+    bias_change(z, from_first, n, out);
+  }
 
   T* row_for(long n) {
     row_.resize(n);

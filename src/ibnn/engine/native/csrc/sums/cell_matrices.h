@@ -31,8 +31,8 @@ template <int M> class CellTables {
  private:
   Sigma kind_;
   double node_[M], to_coefficients_[M][M];
-  std::unique_ptr<Level> levels_[4][kMaxLevels];
-  std::once_flag made_[4][kMaxLevels];
+  std::unique_ptr<Level> levels_[kOrders][kMaxLevels];
+  std::once_flag made_[kOrders][kMaxLevels];
 
   CellTables(Sigma kind) : kind_(kind) {
     for (int j = 0; j < M; ++j) node_[j] = std::cos(kPi * (j + 0.5) / M);

@@ -20,15 +20,15 @@ template <Sigma kind> class QuickTables {
   static constexpr int reach = kind == Sigma::tanh ? 12 : (kind == Sigma::erf ? 6 : 95);
   struct Matrix { float at[M][M]; };  // from moment m of a source to coefficient n of a target
 
-  // offset = source cell - target cell; order 0 or 1.
-  const Matrix& matrix(int order, long offset) const { return matrix_[order][offset + reach]; }
+  // offset = source cell - target cell; order 0, 1 or kStretch.
+  const Matrix& matrix(int order, long offset) const { return matrix_[order == kStretch ? 2 : order][offset + reach]; }
   static const QuickTables& get() {
     static const QuickTables tables;
     return tables;
   }
 
  private:
-  Matrix matrix_[2][2 * reach + 1];
+  Matrix matrix_[3][2 * reach + 1];
 
   QuickTables() {
     double node[M], to_power[M][M], chebyshev[M][M] = {};
@@ -41,7 +41,7 @@ template <Sigma kind> class QuickTables {
         to_power[m][j] = 0;
         for (int n = 0; n < M; ++n) to_power[m][j] += (n ? 2.0 : 1.0) / M * std::cos(kPi * n * (j + 0.5) / M) * chebyshev[n][m];
       }
-    for (int order = 0; order < 2; ++order)
+    for (int order : {0, 1, kStretch})
       for (int offset = -reach; offset <= reach; ++offset) {
         double half[M][M] = {};  // of target coefficient n, at source node j
         for (int n = 0; n < M; ++n)
@@ -52,7 +52,7 @@ template <Sigma kind> class QuickTables {
           for (int n = 0; n < M; ++n) {
             double sum = 0;
             for (int j = 0; j < M; ++j) sum += to_power[m][j] * half[n][j];
-            matrix_[order][offset + reach].at[m][n] = static_cast<float>(sum);
+            matrix_[order == kStretch ? 2 : order][offset + reach].at[m][n] = static_cast<float>(sum);
           }
       }
   }
@@ -82,7 +82,7 @@ template <Sigma kind> class QuickCells {
     return true;
   }
 
-  // out_i = (1/n) sum_k s_order(z_k - z_i), or of g_k s_order(z_k - z_i); order 0 or 1.
+  // out_i = (1/n) sum_k s_order(z_k - z_i), or of g_k s_order(z_k - z_i); order 0, 1 or kStretch.
   void sum(int order, float* out) {
     fields(order, g_ ? weighted_ : once_, field_);
     look_up(field_, [&](const auto* row, auto x, long i) { write(out + i, polynomial(row, x)); });
@@ -118,9 +118,9 @@ template <Sigma kind> class QuickCells {
   Array<float> middle_, part_, once_, weighted_, field_, field_g_;
   Array<double> total_;
 
-  // A cell costs as much as two units do in double.
+  // A cell costs less than a unit does in double.
   static double most(long n) {
-    const double few = std::max(32.0, static_cast<double>(n) / 2);
+    const double few = std::max(32.0, static_cast<double>(n));
     return kind == Sigma::arctan ? std::min<double>(few, Tables::reach + 1) : few;
   }
 
@@ -252,7 +252,7 @@ template <Sigma kind> class QuickCells {
         store_lanes(target, even + odd);
       }
     }
-    if (order == 1 || far == cells_ - 1) return;
+    if (order != 0 || far == cells_ - 1) return;
     double left = 0, right = 0;  // weight beyond the cells that were summed
     for (long c = far; c < cells_; ++c) right += moment[c * M];
     for (long c = 0; c < cells_; ++c) {

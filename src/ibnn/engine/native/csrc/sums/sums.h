@@ -35,7 +35,7 @@ class HardtanhSums {
   }
 
   void sum(const double* a, int order, double* out) {
-    if (order >= 2) {
+    if (order == 2 || order == 3) {
       std::fill(out, out + n_, 0.0);
       return;
     }
@@ -51,10 +51,8 @@ class HardtanhSums {
       const long l = low_[j], h = high_[j];
       const double inside = mass_[h] - mass_[l];
       double total = inside;
-      if (order == 0) {
-        total = through_[h - 1] - before_[l] - local_[j] * inside;
-        total += mass_[n_] - mass_[h] - mass_[l];
-      }
+      if (order == 0 || order == kStretch) total = through_[h - 1] - before_[l] - local_[j] * inside;
+      if (order == 0) total += mass_[n_] - mass_[h] - mass_[l];
       out[order_[j]] = total * share;
     }
   }
@@ -67,47 +65,69 @@ class HardtanhSums {
   std::vector<std::pair<double, long>> pairs_;
 };
 
-template <Sigma kind> void direct_sum(const double* z, const double* a, long n, int order, double* out) {
-  auto run = [=](auto f) {
-    for (long i = 0; i < n; ++i) {
-      double sum = 0;
-      const double t = z[i];
-      if (a)
-        for (long k = 0; k < n; ++k) sum += a[k] * f(z[k] - t);
-      else
-        for (long k = 0; k < n; ++k) sum += f(z[k] - t);
-      out[i] = sum / static_cast<double>(n);
-    }
-  };
-  switch (order) {
-    case 0: return run([](double x) { return Nonlinearity<kind>::value(x); });
-    case 1: return run([](double x) { return Nonlinearity<kind>::slope(x); });
-    case 2: return run([](double x) { return Nonlinearity<kind>::bend(x); });
-    default: return run([](double x) { return Nonlinearity<kind>::third(x); });
+// All pairs of a few units. Sums of every eighth of them do not wait for each other: the compiler makes vectors of them.
+class DirectSums {
+ public:
+  explicit DirectSums(Sigma kind) : kind_(kind) {}
+
+  void set_points(const double* z, long n) {
+    n_ = n, padded_ = (n + W - 1) / W * W;
+    z_.resize(padded_), a_.resize(padded_);
+    std::copy(z, z + n, z_.data());
+    std::fill(z_.data() + n, z_.data() + padded_, z[0]);
+    std::fill(a_.data() + n, a_.data() + padded_, 0.0);
   }
-}
+  void sum(const double* a, int order, double* out) {
+    for (long k = 0; k < n_; ++k) a_[k] = a ? a[k] : 1.0;
+    if (kind_ == Sigma::tanh) return sum_of<Sigma::tanh>(order, out);
+    if (kind_ == Sigma::arctan) return sum_of<Sigma::arctan>(order, out);
+    sum_of<Sigma::erf>(order, out);
+  }
+
+ private:
+  static constexpr int W = 8;
+  const Sigma kind_;
+  long n_ = 0, padded_ = 0;
+  Array<double> z_, a_;
+
+  template <Sigma kind> void sum_of(int order, double* out) const {
+    switch (order) {
+      case 0: return run<kind, 0>(out);
+      case 1: return run<kind, 1>(out);
+      case 2: return run<kind, 2>(out);
+      case 3: return run<kind, 3>(out);
+      default: return run<kind, kStretch>(out);
+    }
+  }
+  template <Sigma kind, int order> void run(double* out) const {
+    for (long i = 0; i < n_; ++i) {
+      double part[W] = {}, sum = 0;
+      const double t = z_[i], *z = z_.data(), *a = a_.data();
+      for (long k = 0; k < padded_; k += W)
+        for (int j = 0; j < W; ++j) part[j] += a[k + j] * derivative<kind>(order, z[k + j] - t);
+      for (double p : part) sum += p;
+      out[i] = sum / static_cast<double>(n_);
+    }
+  }
+};
 
 // Terms of the Chebyshev moments of a cell: enough for the type the caller works in.
 template <class T> constexpr int terms = sizeof(T) == 4 ? 10 : 18;
 
-// z must stay alive between set_points and the sums that use it.
 template <int M> class UnitSums {
  public:
-  explicit UnitSums(Sigma kind) : kind_(kind), many_(kind) {}
+  explicit UnitSums(Sigma kind) : kind_(kind), few_(kind), many_(kind) {}
 
   void set_points(const double* z, long n) {
-    z_ = z, n_ = n;
-    if (kind_ == Sigma::hardtanh)
-      hard_.set_points(z, n);
-    else if (n > kFew)
-      many_.set_points(z, n);
+    n_ = n;
+    if (kind_ == Sigma::hardtanh) return hard_.set_points(z, n);
+    const auto ends = ends_of_row(z, n);
+    directly_ = n <= kFew || (n <= kFewSparse && ends.high - ends.low > 0.25 * static_cast<double>(n));
+    directly_ ? few_.set_points(z, n) : many_.set_points(z, n);
   }
   void sum(const double* a, int order, double* out) {
     if (kind_ == Sigma::hardtanh) return hard_.sum(a, order, out);
-    if (n_ > kFew) return many_.sum(a, order, out);
-    if (kind_ == Sigma::tanh) return direct_sum<Sigma::tanh>(z_, a, n_, order, out);
-    if (kind_ == Sigma::arctan) return direct_sum<Sigma::arctan>(z_, a, n_, order, out);
-    direct_sum<Sigma::erf>(z_, a, n_, order, out);
+    directly_ ? few_.sum(a, order, out) : many_.sum(a, order, out);
   }
   void admit(double*, long) {}  // any points will do
   // out = v + c (P_1(z, v) - density v), density = P_1(z, 1); returns v . out.
@@ -124,11 +144,12 @@ template <int M> class UnitSums {
   }
 
  private:
-  static constexpr long kFew = 48;
+  static constexpr long kFew = 48, kFewSparse = 192;  // with few units in a cell, cells take as long as this many pairs
   const Sigma kind_;
-  const double* z_ = nullptr;
   long n_ = 0;
+  bool directly_ = false;
   HardtanhSums hard_;
+  DirectSums few_;
   CellSums<M> many_;
 };
 
