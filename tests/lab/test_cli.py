@@ -178,7 +178,9 @@ def test_a_failed_run_is_named_at_the_end_and_the_report_still_made(call, monkey
     assert failed.identity in last
     assert "DivergedError" in last
     assert "the loss is not finite" in call(f"runs show {failed.identity}")[1]
-    assert "removed" in call("runs clean --failed")[1]
+    (failed.path / "config.json").write_text("{")  # damaged on top of it
+    assert "its configuration cannot be read" in call("runs clean --failed")[1]
+    assert not failed.path.exists()
 
 
 def test_ctrl_c_says_how_to_go_on(call, monkeypatch):

@@ -196,6 +196,32 @@ def test_networks_trained_elsewhere_join_a_report_by_their_csv(root, tmp_path):
     assert json.loads((half / "findings.json").read_text())["missing"] == 0
 
 
+def test_rows_kept_for_one_preset_do_not_join_the_report_of_another(root, tmp_path):
+    runs, _ = collect(get("controls"), SMOKE, root)
+    shutil.copytree(runs[0].folder.path, tmp_path / "runs" / runs[0].result.identity)
+    rows = root / "controls-digits" / "controls.csv"
+    folder = write_report(get("controls"), SMOKE, tmp_path, add=rows).parent
+    assert json.loads((folder / "findings.json").read_text())["missing"] == 0
+    longer = replace(SMOKE, epochs=1)
+    config = get("controls").plan(longer, {})[0]
+    run = next(r for r in collect(get("controls-tuned"), longer, root)[0] if r.config == config)
+    shutil.copytree(run.folder.path, tmp_path / "runs" / run.result.identity)
+    write_report(get("controls"), longer, tmp_path)
+    assert json.loads((folder / "findings.json").read_text())["missing"] == 2 * len(ARMS) - 1
+    write_report(get("controls"), SMOKE, tmp_path)  # they are still there
+    assert json.loads((folder / "findings.json").read_text())["missing"] == 0
+
+
+def test_tuned_networks_of_elsewhere_join_with_the_rate_that_was_picked_there(root, tmp_path):
+    settings, tuned = replace(SMOKE, epochs=1), get("controls-tuned")
+    runs, _ = collect(tuned, settings, root)
+    run = next(r for r in runs if r.config.seed == TUNING_SEEDS[0])
+    shutil.copytree(run.folder.path, tmp_path / "runs" / run.result.identity)
+    rows = root / "controls-tuned-digits" / "controls-tuned.csv"
+    folder = write_report(tuned, settings, tmp_path, add=rows).parent
+    assert (folder / "controls-tuned.csv").read_text() == rows.read_text()
+
+
 def test_published_networks_of_elsewhere_say_whether_a_gain_remains(root, tmp_path):
     """Tuned on one machine, trained as published on another."""
     settings, tuned = replace(SMOKE, epochs=1), get("controls-tuned")

@@ -38,17 +38,27 @@ def records(levels: dict[str, float], seeds: int = 5, lam: float = 0.05) -> Reco
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize(("level", "answer"), [(0.6, "yes"), (0.4, "no"), (0.5, "no")])
 def test_an_option_is_judged_by_its_own_difference(option, level, answer):
-    found = {line.paper: line.agrees for line in claims.claims(records({option: level}))}
+    networks = records({option: level})
+    said = claims.claims(networks, claims.family(networks, list(ARMS)))
+    found = {line.paper: line.agrees for line in said}
     question = f"{option.capitalize()}: more accurate than {ARMS[option].against}."
     assert found[question] == answer
 
 
 def test_the_headline_names_what_helps_and_what_harms():
-    text = claims.headline(records({EXTENT: 0.6, "slope learnt": 0.4}))
+    text = claims.headline(claims.family(records({EXTENT: 0.6, "slope learnt": 0.4}), list(ARMS)))
     assert "better than what they change: extent learnt;" in text
     assert "worse: slope learnt;" in text
     assert "equivalent: lam per channel" in text
-    assert claims.headline(records({}, seeds=1)) == "Not known yet."
+    assert claims.headline(claims.family(records({}, seeds=1), list(ARMS))) == "Not known yet."
+
+
+def test_an_option_without_a_network_counts_in_the_correction():
+    networks = records({"slope learnt": 0.6})
+    kept = Records(record for record in networks if record.arm in ("implicit", "slope learnt"))
+    both = claims.family(kept, ["slope learnt"]), claims.family(kept, list(ARMS))
+    one, all_options = (found["slope learnt"].p for found in both)
+    assert all_options == pytest.approx(len(OPTIONS) * one)
 
 
 def test_a_network_is_read_back_from_its_line():

@@ -21,11 +21,15 @@ def networks(places: dict[str, tuple[float, float]]) -> Records:
     return Records(records)
 
 
+def judged(records: Records, *more: str) -> pareto.Family:
+    return pareto.against_standard(records, ["a", "b", *more])
+
+
 def test_the_answer_turns_with_the_numbers():
-    one = networks({"standard": (0.7, 0.3), "a": (0.8, 0.4), "b": (0.8, 0.2)})
+    one = judged(networks({"standard": (0.7, 0.3), "a": (0.8, 0.4), "b": (0.8, 0.2)}))
     claim = pareto.both_promises(one)
     assert (claim.agrees, claim.measured) == ("yes", "Better in both: a.")
-    none = networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.2)})
+    none = judged(networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.2)}))
     assert pareto.both_promises(none).agrees == "no"
     assert [c.agrees for c in pareto.arm_claims(one)] == ["yes", "no"]
 
@@ -33,8 +37,15 @@ def test_the_answer_turns_with_the_numbers():
 def test_an_arm_that_is_not_measured_enough_leaves_it_open():
     whole = networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.4)})
     few = Records(r for r in whole if r.arm != "b" or r.seed < 3)
-    claim = pareto.both_promises(few)
+    claim = pareto.both_promises(judged(few))
     assert (claim.agrees, claim.measured) == ("not decided", "Not ruled out: b.")
+
+
+def test_an_arm_without_a_network_counts_in_the_correction():
+    found = networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.2)})
+    few, more = judged(found), judged(found, "c", "d")
+    assert more["a"][0].p > few["a"][0].p
+    assert pareto.both_promises(more).measured == "Not ruled out: c, d."
 
 
 def test_the_front_is_who_nobody_beats_in_both():

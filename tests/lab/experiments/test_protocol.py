@@ -1,9 +1,12 @@
 """What a report says of the training is read from the runs: another run, another sentence."""
 
+from dataclasses import replace
+
 import pytest
 
 from ibnn.lab.experiments import Settings, get
 from ibnn.lab.experiments.protocol import protocol
+from ibnn.lab.experiments.readings import never_learnt
 from ibnn.lab.training import RunConfig
 from tests.lab.experiments.invented import invent
 
@@ -83,3 +86,13 @@ def test_reports_tell_the_epochs_that_were_trained_not_those_of_the_preset(name)
     runs = invent(get(name), settings, lambda c: 0.5, lambda c: {"images": 9, "white_box": [1] * 9})
     told = dict(get(name).find(settings, runs).settings)
     assert told["Training"].startswith("7 epochs after 2")
+
+
+def test_networks_that_never_learnt_are_named():
+    learnt, stuck = RunConfig(dataset="digits", seed=1), RunConfig(dataset="digits", seed=2)
+    runs = invent(Asked(learnt, stuck), Settings(), lambda c: 0.5, lambda c: {})
+    runs = [replace(run, curve=(0.1,) * 5) if run.config == stuck else run for run in runs]
+    (note,) = never_learnt(runs)
+    assert stuck.title() in note
+    assert learnt.title() not in note
+    assert never_learnt(runs[:1]) == []

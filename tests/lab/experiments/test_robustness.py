@@ -44,6 +44,14 @@ def test_three_kinds_of_networks_with_equal_seeds(root):
     assert all(run.result.lam == [pytest.approx(-0.2)] for run in groups[NEGATIVE].values())
 
 
+def test_the_table_has_every_eps_while_a_kind_of_network_is_missing(root):
+    experiment = get("pgd")
+    groups = experiment.groups(SMOKE, collect(experiment, SMOKE, root)[0])
+    table = experiment.table({**groups, NEGATIVE: {}})
+    assert len(table.columns) == 2 + len(sizes("digits"))
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
 def test_pgd_trains_nothing_that_learning_speed_has_not(root):
     shared = {c.identity() for c in get("learning-speed").plan(SMOKE, {})}
     attacked = {c.identity() for c in get("pgd").plan(SMOKE, {})}

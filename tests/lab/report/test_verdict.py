@@ -64,6 +64,27 @@ def test_a_claim_turns_when_the_networks_are_exchanged(tmp_path):
     assert after.startswith("**no**: -")
 
 
+@pytest.mark.parametrize("effect", EFFECTS[3:8], ids=lambda effect: effect.claim)
+def test_a_network_that_misses_a_point_is_left_out(effect):
+    """Equal networks, but of a seed the standard one lacks where it would be worst: no difference,
+    and one pair less."""
+    axis = {"data-fraction": "fraction", "expressivity": "channels", "memorization": "wrong_labels"}
+    rows = [
+        {
+            "neuron": neuron,
+            "seed": str(seed),
+            axis[effect.experiment]: str(x),
+            "best_accuracy": str(0.5 + 0.1 * x + 0.01 * seed),
+        }
+        for neuron in ("standard", "implicit")
+        for seed in range(6)
+        for x in (0, 1, 2)
+        if (neuron, seed, x) != ("standard", 2, 0)
+    ]
+    found = effect.difference(rows)
+    assert (found.mean, found.count) == (pytest.approx(0, abs=1e-12), 5)
+
+
 def test_what_was_not_run_is_said(tmp_path):
     assert {
         effect.cell(Sources(tmp_path).get(effect.experiment, "cifar10")) for effect in EFFECTS
@@ -133,9 +154,11 @@ def test_the_open_ends_are_read_from_their_csv(tmp_path):
     ]
     exported(tmp_path, "open-ends", "digits", rows)
     table = refresh("<!-- table: open-ends -->\n<!-- end -->", tmp_path)
-    answers = [line.split(" | ")[1:3] for line in table.splitlines() if "| digits" in line]
-    assert [answer for _, answer in answers] == ["**yes**", "**no**", "**yes**"]
-    assert answers[1][0] == "Lam free: more accurate than implicit."
+    lines = [line.split(" | ")[1:3] for line in table.splitlines() if "| digits" in line]
+    answers = dict(lines)
+    assert answers.pop("Lam free: more accurate than implicit.") == "**no**"
+    assert answers.pop("A lam that is free passes the threshold of uniqueness, 1/p.") == "**yes**"
+    assert list(answers.values()) == ["**yes**", *["**not decided**"] * 5]  # five options not run
 
 
 @pytest.mark.parametrize(
@@ -152,8 +175,12 @@ def test_the_map_is_read_from_its_csv(tmp_path, clean, robust, answer):
             rows.append(ControlRecord(arm, seed, 0.9, *curve, curve, (0.8, value)).row())
     exported(tmp_path, "pareto", "svhn-resplit", rows)
     table = refresh("<!-- table: pareto -->\n<!-- end -->", tmp_path)
-    answers = [line.split(" | ")[2] for line in table.splitlines() if "SVHN re-split" in line]
-    assert answers == [f"**{answer}**"] * 2
+    lines = [line.split(" | ")[1:3] for line in table.splitlines() if "SVHN re-split" in line]
+    whole, *arms = lines
+    found = {question.partition(":")[0]: answer for question, answer in arms}
+    assert found.pop("implicit") == f"**{answer}**"
+    assert set(found.values()) == {"**not decided**"}  # the arms not run, which leave a "no" open
+    assert whole[1] == ("**yes**" if answer == "yes" else "**not decided**")
 
 
 def test_overfitting_is_read_from_its_csv(tmp_path):

@@ -98,13 +98,22 @@ def clean(
     chosen = {folder.identity: folder for folder in (_one(out, run) for run in runs or [])}
     chosen |= {f.identity: f for f in _runs(out) if f.status() in kinds} if kinds else {}
     for folder in chosen.values():
-        title = folder.config().title()
+        title = _title(folder)
         if not dry_run:
             with folder.lock():  # a run that is being trained is left alone
                 shutil.rmtree(folder.path)
         typer.echo(f"{'would remove' if dry_run else 'removed'} {folder.identity}  {title}")
     if not chosen:
         typer.echo("nothing to remove")
+
+
+def _title(folder: RunFolder) -> str:
+    from ibnn.lab.training import CheckpointError
+
+    try:
+        return folder.config().title()
+    except CheckpointError:
+        return "(its configuration cannot be read)"
 
 
 def _runs(out: Path) -> list[RunFolder]:

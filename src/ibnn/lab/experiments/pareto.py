@@ -20,6 +20,8 @@ from ibnn.lab.results import Answer, Claim, Picture, Table
 from ibnn.lab.stats import paired, percent
 from ibnn.lab.stats.families import Judged, judge
 
+Family = dict[str, tuple[Judged, Judged]]  # clean and robust accuracy of an arm, minus standard
+
 _FIXED = {"neuron": "implicit", "learn_lam": False}
 _JOINING = (
     Arm("first layer -0.2, then learnt", {"neuron": "implicit-first-fixed", "lam": -0.2}),
@@ -53,22 +55,26 @@ class Pareto(Controls):
         single = self.defaults(settings).layers == 1
         return [arm for arm in MAP.values() if not (single and arm is _JOINING[0])]
 
-    def headline(self, records: Records) -> str:
-        return headline(records)
+    def headline(self, settings: Settings, records: Records) -> str:
+        return headline(records, self.family(settings, records))
 
     def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:
         return [Picture("pareto", draw_map(records, amounts(runs)), CAPTION)]
 
     def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
-        return claims(records)
+        return claims(self.family(settings, records))
 
     def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
-        return [table(records)]
+        return [table(records, self.family(settings, records))]
+
+    def family(self, settings: Settings, records: Records) -> Family:
+        """Every arm of the plan minus standard, also those without a network yet."""
+        planned = [arm.name for arm in self.arms(settings) if arm.name != STANDARD]
+        return against_standard(records, planned)
 
 
-def against_standard(records: Records) -> dict[str, tuple[Judged, Judged]]:
+def against_standard(records: Records, arms: Sequence[str]) -> Family:
     """Each arm minus standard, (clean, robust): one family of all these comparisons."""
-    arms = [arm for arm in records.arms() if arm != STANDARD]
     differences = {
         f"{arm}/{what}": paired(read(arm), read(STANDARD))
         for arm in arms
@@ -78,14 +84,13 @@ def against_standard(records: Records) -> dict[str, tuple[Judged, Judged]]:
     return {arm: (judged[f"{arm}/clean"], judged[f"{arm}/robust"]) for arm in arms}
 
 
-def claims(records: Records) -> list[Claim]:
+def claims(found: Family) -> list[Claim]:
     """The question, and both accuracies of every arm."""
-    return [both_promises(records), *arm_claims(records)]
+    return [both_promises(found), *arm_claims(found)]
 
 
-def both_promises(records: Records) -> Claim:
+def both_promises(found: Family) -> Claim:
     """Yes when an arm is better in both; no when every arm is worse or equal in one of them."""
-    found = against_standard(records)
     both, ruled_out = (
         [arm for arm, pair in found.items() if _both(*pair) == reply] for reply in ("yes", "no")
     )
@@ -102,7 +107,7 @@ def both_promises(records: Records) -> Claim:
     )
 
 
-def arm_claims(records: Records) -> list[Claim]:
+def arm_claims(found: Family) -> list[Claim]:
     """Both accuracies of every arm, in words."""
     return [
         Claim(
@@ -110,7 +115,7 @@ def arm_claims(records: Records) -> list[Claim]:
             f"Clean: {clean.text()}. Robust: {robust.text()}.",
             _both(clean, robust),
         )
-        for arm, (clean, robust) in against_standard(records).items()
+        for arm, (clean, robust) in found.items()
     ]
 
 
@@ -148,12 +153,12 @@ def front(places: dict[str, tuple[float, float]]) -> list[str]:
     return sorted(kept, key=lambda arm: places[arm])
 
 
-def headline(records: Records) -> str:
+def headline(records: Records, found: Family) -> str:
     """Who is on the front, and the answer."""
     places = points(records)
     if STANDARD not in places:
         return NOT_YET
-    claim = both_promises(records)
+    claim = both_promises(found)
     return (
         f"On the front of clean and robust accuracy (medians): {', '.join(front(places))}. "
         f"One network better than the standard one in both? {claim.agrees.capitalize()}. "
@@ -161,8 +166,9 @@ def headline(records: Records) -> str:
     )
 
 
-def table(records: Records) -> Table:
-    places, judged = points(records), against_standard(records)
+def table(records: Records, judged: Family) -> Table:
+    """Every arm in numbers."""
+    places = points(records)
     best = front(places)
     rows = [
         {

@@ -49,6 +49,21 @@ def medians(networks: Iterable[Sequence[float]], form: str = ".3f") -> str:
     return ", ".join(format(median(layer), form) for layer in zip(*networks, strict=True))
 
 
+def never_learnt(runs: Iterable[Run]) -> list[str]:
+    """A note that names the networks whose accuracy is the same after every epoch."""
+    flat = []
+    for run in runs:
+        accuracies = [line.accuracy for line in run.validations()]
+        if len(accuracies) > 1 and len(set(accuracies)) == 1:
+            flat.append(run.config.title())
+    if not flat:
+        return []
+    return [
+        "Never learnt, their accuracy is the same after every epoch; as parts of pairs they count "
+        f"all the same: {'; '.join(flat)}."
+    ]
+
+
 def amounts(runs: Sequence[Run]) -> str:
     """The epochs and images used, to stand in a figure."""
     epochs, train, test = (

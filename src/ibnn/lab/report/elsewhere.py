@@ -24,14 +24,16 @@ class Elsewhere:
     ):
         self._experiment, self._settings = experiment, settings
         self._file = folder / ELSEWHERE
-        found = _read(self._file) if self._file.is_file() else []
-        found += self._of_this_experiment(Path(add)) if add is not None else []
-        self._rows = {row["run"]: row for row in found}
+        self._known = {config.identity() for config in experiment.joinable(settings)}
+        kept = _read(self._file) if self._file.is_file() else []
+        added = self._of_this_experiment(Path(add)) if add is not None else []
+        self._rows = {row["run"]: row for row in (*kept, *added)}
 
     def without(self, runs: Sequence[Run]) -> list[Row]:
-        """Those of networks that are not among the runs."""
-        here = {run.config.identity() for run in runs}
-        return [row for name, row in self._rows.items() if name not in here]
+        """Those of networks that are not among the runs, and have the settings of the report: rows
+        kept for another preset stay in the file."""
+        others = self._known - {run.config.identity() for run in runs}
+        return [row for name, row in self._rows.items() if name in others]
 
     def find(self, runs: Sequence[Run]) -> Findings:
         """What the runs and the other networks say together."""
@@ -54,12 +56,11 @@ class Elsewhere:
 
     def _of_this_experiment(self, file: Path) -> list[Row]:
         experiment, rows = self._experiment, _read(file)
-        known = {config.identity() for config in experiment.joinable(self._settings)}
-        wrong = next((row for row in rows if row.get("run") not in known), None)
+        wrong = next((row for row in rows if row.get("run") not in self._known), None)
         if wrong is not None or not rows:
             found = "no row" if wrong is None else f"a row of run {wrong.get('run')!r}"
             raise ReportError(
-                f"{file} has {found}, expected some of the {len(known)} networks of "
+                f"{file} has {found}, expected some of the {len(self._known)} networks of "
                 f"{experiment.name} on {experiment.dataset(self._settings)}"
             )
         return rows

@@ -48,13 +48,14 @@ class Memorization(Sweep):
 
     def claims(self, comparison: Comparison, points: Sequence[Point]) -> list[Claim]:
         more, slope = gain_with_noise(points), widening(points)
-        over_all = comparison.mean_difference()
+        noisy = noisy_gains(points)
+        with_noise = paired(noisy, dict.fromkeys(noisy, 0.0))
         gains = "; ".join(f"{self.describe(p.value)} {difference(p.difference())}" for p in points)
         return [
             claim(
                 "IBNN is more accurate than the standard network with wrong labels.",
-                f"Mean over all fractions: {difference(over_all)}. {gains}.",
-                over_all,
+                f"Mean over all fractions above 0: {difference(with_noise)}. {gains}.",
+                with_noise,
             ),
             claim(
                 "The gain is larger with wrong labels than without.",
@@ -92,14 +93,16 @@ def decline_begins(accuracies: Sequence[float], width: int = 3) -> int:
 
 
 def gain_with_noise(points: Sequence[Point]) -> Paired | None:
-    """The gain over the standard network, mean over all fractions of wrong labels, minus the gain
-    without wrong labels; by seed."""
-    gains = _gains(points)
-    noisy = [gains[p.value] for p in points if p.value > 0]
-    if 0.0 not in gains or not noisy:
-        return None
-    seeds = set.intersection(*map(set, noisy))
-    return paired({s: fmean(gain[s] for gain in noisy) for s in seeds}, gains[0.0])
+    """The gain with wrong labels minus the gain without."""
+    return paired(noisy_gains(points), _gains(points).get(0.0, {}))
+
+
+def noisy_gains(points: Sequence[Point]) -> dict[int, float]:
+    """The gain over the standard network, mean over all fractions of wrong labels above 0, of each
+    seed that has them all."""
+    noisy = [gain for fraction, gain in _gains(points).items() if fraction > 0]
+    seeds = set.intersection(*map(set, noisy)) if noisy else set()
+    return {seed: fmean(gain[seed] for gain in noisy) for seed in seeds}
 
 
 def widening(points: Sequence[Point]) -> Paired | None:

@@ -81,7 +81,7 @@ class Controls(ImageExperiment):
         names = {row["run"] for row in rows}
         elsewhere = [c for c in self.plan(settings, {}) if c.identity() in names]
         return Findings(
-            headline=self.headline(records),
+            headline=self.headline(settings, records),
             pictures=self.pictures(settings, records, runs),
             claims=questions(self.claims(settings, records, runs)),
             rows=[record.row() for record in records],
@@ -91,7 +91,7 @@ class Controls(ImageExperiment):
             settings=self.settings_lines(settings, runs, elsewhere),
         )
 
-    def headline(self, records: Records) -> str:
+    def headline(self, settings: Settings, records: Records) -> str:
         return claims.headline(records)
 
     def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:

@@ -52,6 +52,14 @@ class ControlsTuned(Variant):
             if (rate := rates[arm.name]) is not None
         ]
 
+    def possible(self, settings: Settings, results: Results) -> list[RunConfig]:
+        """With any rate: of a network trained elsewhere, that was picked there."""
+        return [
+            with_rate(config, rate)
+            for _, config in super().compared(settings, results)
+            for rate in (*RATES, *FURTHER_OUT.values())
+        ]
+
     def plan(self, settings: Settings, results: Results) -> list[RunConfig]:
         tuning = [
             config

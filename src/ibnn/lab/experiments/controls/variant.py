@@ -29,15 +29,20 @@ class Variant(Controls):
         pair = [config for arm, config in published if arm.name in (STANDARD, IMPLICIT)]
         return [*super().plan(settings, results), *pair]
 
+    def possible(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
+        """The runs that may be compared, given the results so far."""
+        return [config for _, config in self.compared(settings, results)]
+
     def joinable(self, settings: Settings) -> list[RunConfig]:
-        return [*super().joinable(settings), *Controls().plan(_published(settings), {})]
+        own = self.possible(settings, {})
+        return [*super().joinable(settings), *own, *Controls().plan(_published(settings), {})]
 
     def find_with(
         self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
     ) -> Findings:
         # a run may be both: an arm whose tuned rate is the published one
         results = {run.config.identity(): run.result for run in runs}
-        own = {config.identity() for _, config in self.compared(settings, results)}
+        own = {config.identity() for config in self.possible(settings, results)}
         names = {config.identity() for config in Controls().plan(_published(settings), {})}
         findings = super().find_with(settings, runs, [row for row in rows if row["run"] in own])
         elsewhere = [Record.from_row(row) for row in rows if row["run"] in names]

@@ -1,5 +1,6 @@
 """What each option does, by its numbers, and the figure: every judgment is computed."""
 
+from collections.abc import Sequence
 from statistics import median
 
 from matplotlib.figure import Figure
@@ -13,14 +14,16 @@ from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import percent, spread
 from ibnn.lab.stats.families import EQUIVALENT, Judged, judge
 
-
-def family(records: Records) -> dict[str, Judged]:
-    """Each option that was tried minus the arm it changes, as one family."""
-    tried = [name for name in OPTIONS if records.of(name)]
-    return judge({name: records.gain(name, str(ARMS[name].against)) for name in tried})
+Family = dict[str, Judged]
 
 
-def claims(records: Records) -> list[Claim]:
+def family(records: Records, arms: Sequence[str]) -> Family:
+    """Each option among these arms minus the arm it changes, as one family."""
+    options = [name for name in OPTIONS if name in arms]
+    return judge({name: records.gain(name, str(ARMS[name].against)) for name in options})
+
+
+def claims(records: Records, found: Family) -> list[Claim]:
     """The gain these options start from, then each of them."""
     gain = judge({IMPLICIT: records.gain(IMPLICIT, STANDARD)})[IMPLICIT]
     made = [
@@ -29,7 +32,7 @@ def claims(records: Records) -> list[Claim]:
             "Best accuracy, implicit minus standard",
         )
     ]
-    for name, judged in family(records).items():
+    for name, judged in found.items():
         against = ARMS[name].against
         question = f"{name.capitalize()}: more accurate than {against}."
         made.append(judged.claim(question, f"{name} minus {against}"))
@@ -57,9 +60,8 @@ def _above(record: Record) -> bool:
     return any(lam * slope > 1 for lam, slope in zip(record.lam, record.slope, strict=True))
 
 
-def headline(records: Records) -> str:
+def headline(found: Family) -> str:
     """Which options help, which harm, and which are not decided."""
-    found = family(records)
     if all(judged.difference is None for judged in found.values()):
         return "Not known yet."
     parts = [
@@ -79,9 +81,9 @@ def _with(found: dict[str, Judged], decision: str) -> list[str]:
     return [name for name, judged in found.items() if judged.decision == decision]
 
 
-def table(records: Records) -> Table:
+def table(records: Records, judged: Family) -> Table:
     """Every arm in numbers."""
-    judged, rows = family(records), []
+    rows = []
     for arm in records.arms():
         group = records.of(arm)
         over = records.gain(arm, STANDARD) if arm != STANDARD else None

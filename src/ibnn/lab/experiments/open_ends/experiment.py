@@ -48,26 +48,27 @@ class OpenEnds(ImageExperiment):
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         compared = trained(self._compared(settings), runs)
         records = Records(Record.of(arm, run) for arm, run in compared)
-        left_out = [name for name in ARMS if name not in self._arms(settings)]
+        left_out = [name for name in ARMS if name not in self.arms(settings)]
         notes = [f"Left out on maps this large: {', '.join(left_out)}."] if left_out else []
         notes += [
             f"Sigma {name} is not certified: no threshold of uniqueness is known for it."
             for name in sorted({run.config.sigma for run in runs})
             if not sigmas.resolve(name).certified
         ]
+        family = claims.family(records, self.arms(settings))
         note = f"{amounts(runs)}; mean and 95 % interval, not corrected"
         return Findings(
-            headline=claims.headline(records),
+            headline=claims.headline(family),
             pictures=[Picture(self.name, claims.draw(records, note), CAPTION)],
-            claims=questions(claims.claims(records)),
+            claims=questions(claims.claims(records, family)),
             rows=[record.row() for record in records],
-            tables=[claims.table(records), claims.learnt_table(records)],
+            tables=[claims.table(records, family), claims.learnt_table(records)],
             notes=notes,
             rule=RULE,
             settings=protocol(runs),
         )
 
-    def _arms(self, settings: Settings) -> list[str]:
+    def arms(self, settings: Settings) -> list[str]:
         """All of them, but for a sigma that needs all pairs of a large map."""
         shape = self.defaults(settings).image_shape or (1, 32, 32)
         slow = shape[-1] * shape[-2] > LARGEST_FOR_ALL_PAIRS
@@ -78,7 +79,7 @@ class OpenEnds(ImageExperiment):
         return [
             (name, ARMS[name].of(self.base(settings, seed=seed)))
             for seed in range(self.preset(settings).seeds)
-            for name in self._arms(settings)
+            for name in self.arms(settings)
         ]
 
 

@@ -42,5 +42,8 @@ class AdversarialTraining(AttackSuite):
     def eps(self, config: RunConfig) -> float:
         return config.adversarial_eps
 
+    def headline(self, settings: Settings, records: Records) -> str:
+        return suite_claims.trained_headline(records)
+
     def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
         return suite_claims.trained_claims(records)

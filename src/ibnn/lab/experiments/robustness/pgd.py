@@ -136,8 +136,9 @@ class PgdCurves(RobustnessExperiment):
         rows, eps = [], []
         for name, runs in groups.items():
             for kind in (WHITE_BOX, TRANSFER):
-                eps, values = _curves(runs, kind)
+                attacked, values = _curves(runs, kind)
                 if values:
+                    eps = attacked
                     middle = (percent(median(at)) for at in values)
                     rows.append((name, kind.replace("_", " "), *middle))
         columns = ("Network", "Attack", *(f"eps {size:.3g}" for size in eps))

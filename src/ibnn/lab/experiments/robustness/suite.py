@@ -88,8 +88,8 @@ class AttackSuite(Controls):
             SUITE_IMAGES: len(x),
         }
 
-    def headline(self, records: Records) -> str:
-        return suite_claims.headline(records)
+    def headline(self, settings: Settings, records: Records) -> str:
+        return suite_claims.suite_headline(records)
 
     def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:
         images = runs[0].measured["images"]

@@ -13,7 +13,7 @@ from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import FEWEST_PAIRS, Answer, Claim
 from ibnn.lab.stats import Paired, difference, paired
-from ibnn.lab.stats.families import EQUIVALENT, judge
+from ibnn.lab.stats.families import EQUIVALENT, Judged, judge
 
 SUITE, SUITE_EPS, SUITE_IMAGES = "suite", "suite_eps", "suite_images"
 CLEAN, WORST, EXACT = "none", "all", "all but intermediate"
@@ -73,10 +73,25 @@ def worst(records: Records) -> Reading:
     return lambda arm: accuracy_under(records, arm)
 
 
+def learnt_family(records: Records) -> Judged:
+    """Learnt lam minus standard in the worst case, a comparison by itself."""
+    return family(worst(records), IMPLICIT, [STANDARD])[STANDARD]
+
+
+def negative_family(records: Records) -> dict[str, Judged]:
+    """lam = -0.2 minus standard and minus its controls in the worst case."""
+    return family(worst(records), NEGATIVE, AGAINST_NEGATIVE)
+
+
+def trained_family(read: Reading) -> dict[str, Judged]:
+    """Of adversarially trained networks: both lam minus standard."""
+    return judge({arm: paired(read(arm), read(STANDARD)) for arm in (IMPLICIT, NEGATIVE)})
+
+
 def suite_claims(records: Records) -> list[Claim]:
     """Learnt lam, lam = -0.2 and its controls in the worst case; and the intermediate states."""
-    learnt = family(worst(records), IMPLICIT, [STANDARD])[STANDARD]
-    found = family(worst(records), NEGATIVE, AGAINST_NEGATIVE)
+    learnt = learnt_family(records)
+    found = negative_family(records)
     reply, why = contraction_needed({name: judged.decision for name, judged in found.items()})
     curves = paired(records.robust(NEGATIVE), records.robust(STANDARD))
     return [
@@ -108,13 +123,12 @@ def trained_claims(records: Records) -> list[Claim]:
         ("Worst case over the attacks", worst(records)),
         ("Accuracy after the last epoch", records.last),
     ):
-        found = judge({a: paired(read(a), read(STANDARD)) for a in (IMPLICIT, NEGATIVE)})
         claims += [
             judged.claim(
                 f"Adversarially trained, {arm} is better than standard. {measure}.",
                 "Minus standard",
             )
-            for arm, judged in found.items()
+            for arm, judged in trained_family(read).items()
         ]
     return [*claims, *(unfinished(records, arm) for arm in (IMPLICIT, NEGATIVE))]
 
@@ -142,12 +156,20 @@ def beyond(found: Paired | None) -> Answer:
     return "yes" if found.low > EQUIVALENT else "not decided"
 
 
-def headline(records: Records) -> str:
+def suite_headline(records: Records) -> str:
     """Both lam against standard, in the worst case."""
-    parts = []
-    for arm in (IMPLICIT, NEGATIVE):
-        judged = family(worst(records), arm, [STANDARD])[STANDARD]
-        if judged.difference is None:
-            return NOT_YET
-        parts.append(f"{arm} {judged.text()}")
+    return _headline(
+        {IMPLICIT: learnt_family(records), NEGATIVE: negative_family(records)[STANDARD]}
+    )
+
+
+def trained_headline(records: Records) -> str:
+    """The same of adversarially trained networks."""
+    return _headline(trained_family(worst(records)))
+
+
+def _headline(found: Mapping[str, Judged]) -> str:
+    if any(judged.difference is None for judged in found.values()):
+        return NOT_YET
+    parts = [f"{arm} {judged.text()}" for arm, judged in found.items()]
     return f"Accuracy under every attack of the suite, minus standard: {'; '.join(parts)}."

@@ -1,16 +1,18 @@
 """The effect behind each claim, as a paired difference computed from one CSV."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+from ibnn.lab.experiments.controls.arms import NEGATIVE
+from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.report.verdict.source import Row, Source, Sources
 from ibnn.lab.stats import Paired, paired, saving
 from ibnn.lab.stats.families import EQUIVALENT, judge
 
 STANDARD, IMPLICIT = "standard", "implicit"
-LEARNT, NEGATIVE = "implicit, λ learnt", "implicit, λ = -0.2"
+LEARNT = "implicit, λ learnt"
 REDUCED = "†"  # beside what was not trained in full
 PIXLE = "similarity, as torchattacks writes it"
 
@@ -31,30 +33,35 @@ class Effect:
 
     def cell(self, source: Source | None) -> str:
         """The answer with the numbers, for a table."""
-        if source is None:
+        difference = None if source is None else self.difference(source.rows)
+        if source is None or difference is None:
             return "not run"
         # equivalence is defined for accuracies alone
         margin = EQUIVALENT if self.unit == "points" else 0.0
-        judged = judge({"": self.difference(source.rows)}, margin)[""]
+        judged = judge({"": difference}, margin)[""]
         reduced = "" if source.is_full else f" {REDUCED}"
         return f"**{judged.answer}**: {judged.text(self.unit, self.scale, self.digits)}{reduced}"
 
 
-def _by_seed(rows: Sequence[Row], neuron: str, column: str, axis: str) -> dict[int, list[float]]:
-    """The values of a neuron along an axis, in its order, by seed."""
-    found: dict[int, list[tuple[float, float]]] = defaultdict(list)
+Curve = Mapping[float, float]  # a network's value at every x of an axis, in its order
+
+
+def _curves(rows: Sequence[Row], column: str, axis: str, **chosen: str) -> dict[int, Curve]:
+    """The chosen networks along an axis, by seed; only those that have every x."""
+    xs = sorted({float(row[axis]) for row in rows})
+    found: dict[int, dict[float, float]] = defaultdict(dict)
     for row in rows:
-        if row["neuron"] == neuron:
-            found[int(row["seed"])].append((float(row[axis]), float(row[column])))
-    return {seed: [value for _, value in sorted(pairs)] for seed, pairs in found.items()}
+        if all(row[name] == value for name, value in chosen.items()):
+            found[int(row["seed"])][float(row[axis])] = float(row[column])
+    return {s: {x: curve[x] for x in xs} for s, curve in found.items() if len(curve) == len(xs)}
 
 
-def between(column: str, axis: str, read: Callable[[list[float]], float]) -> Difference:
+def between(column: str, axis: str, read: Callable[[Curve], float]) -> Difference:
     """Implicit minus standard of one number read off each seed's values along an axis."""
 
     def difference(rows: Sequence[Row]) -> Paired | None:
-        found = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
-        return paired(*({seed: read(values) for seed, values in f.items()} for f in found))
+        found = (_curves(rows, column, axis, neuron=neuron) for neuron in (IMPLICIT, STANDARD))
+        return paired(*({seed: read(curve) for seed, curve in f.items()} for f in found))
 
     return difference
 
@@ -64,28 +71,49 @@ def saved(column: str, axis: str) -> Difference:
 
     def difference(rows: Sequence[Row]) -> Paired | None:
         xs = sorted({float(row[axis]) for row in rows})
-        found = (_by_seed(rows, neuron, column, axis) for neuron in (IMPLICIT, STANDARD))
-        return saving(xs, *({s: ys for s, ys in f.items() if len(ys) == len(xs)} for f in found))
+        found = (_curves(rows, column, axis, neuron=neuron) for neuron in (IMPLICIT, STANDARD))
+        return saving(
+            xs, *({seed: list(curve.values()) for seed, curve in f.items()} for f in found)
+        )
 
     return difference
 
 
-def with_noise(values: list[float]) -> float:
-    """The mean over every fraction of wrong labels above 0."""
-    return fmean(values[1:])
+def best(curve: Curve) -> float:
+    return max(curve.values())
 
 
-def under_pgd(name: str, attack: str) -> Difference:
-    """Of pgd: mean accuracy over every eps above 0, against the white-box standard network."""
+def last(curve: Curve) -> float:
+    return curve[max(curve)]
 
-    def robust(rows: Sequence[Row], network: str, kind: str) -> dict[int, float]:
-        found: dict[int, list[float]] = defaultdict(list)
-        for row in rows:
-            if row["network"] == network and row["attack"] == kind and float(row["eps"]) > 0:
-                found[int(row["seed"])].append(float(row["accuracy"]))
-        return {seed: fmean(values) for seed, values in found.items()}
 
-    return lambda rows: paired(robust(rows, name, attack), robust(rows, STANDARD, "white_box"))
+def mean(curve: Curve) -> float:
+    return fmean(curve.values())
+
+
+def above_zero(curve: Curve) -> float:
+    """The mean over every x above 0."""
+    return fmean(value for x, value in curve.items() if x > 0)
+
+
+def under_transfer(rows: Sequence[Row]) -> Paired | None:
+    """Of pgd: learnt lam attacked through its lam = 0 twin, against the standard network; mean
+    accuracy over every eps above 0."""
+    found = (
+        _curves(rows, "accuracy", "eps", network=network, attack=attack)
+        for network, attack in ((LEARNT, "transfer"), (STANDARD, "white_box"))
+    )
+    return paired(*({seed: above_zero(curve) for seed, curve in f.items()} for f in found))
+
+
+def under_pgd(arm: str) -> Difference:
+    """Of controls: an arm minus standard under the same white-box attack."""
+
+    def difference(rows: Sequence[Row]) -> Paired | None:
+        records = Records(map(Record.from_row, rows))
+        return paired(records.robust(arm), records.robust(STANDARD))
+
+    return difference
 
 
 def under_pixle(rows: Sequence[Row]) -> Paired | None:
@@ -115,11 +143,11 @@ DATA = ("points of the data", 100.0, 1)
 OLD, REFITTED = "old head", "refitted head"
 
 EFFECTS = (
-    Effect("more accurate: best epoch", "learning-speed", between("accuracy", "epoch", max)),
+    Effect("more accurate: best epoch", "learning-speed", between("accuracy", "epoch", best)),
     Effect(
         "... after the last epoch",
         "learning-speed",
-        between("accuracy", "epoch", lambda values: values[-1]),
+        between("accuracy", "epoch", last),
     ),
     Effect(
         "needs fewer epochs for the accuracy both reach",
@@ -130,7 +158,7 @@ EFFECTS = (
     Effect(
         "more accurate from less data, mean over fractions",
         "data-fraction",
-        between("best_accuracy", "fraction", fmean),
+        between("best_accuracy", "fraction", mean),
     ),
     Effect(
         "needs less data for the accuracy both reach",
@@ -141,21 +169,21 @@ EFFECTS = (
     Effect(
         "more accurate at equal parameters, mean over widths",
         "expressivity",
-        between("best_accuracy", "channels", fmean),
+        between("best_accuracy", "channels", mean),
     ),
     Effect(
         "more accurate with wrong labels",
         "memorization",
-        between("best_accuracy", "wrong_labels", with_noise),
+        between("best_accuracy", "wrong_labels", above_zero),
     ),
     Effect(
         "the gain is larger with wrong labels than without",
         "memorization",
-        between("best_accuracy", "wrong_labels", lambda values: with_noise(values) - values[0]),
+        between("best_accuracy", "wrong_labels", lambda curve: above_zero(curve) - curve[0]),
     ),
-    Effect("more robust, the paper's PGD (transfer)", "pgd", under_pgd(LEARNT, "transfer")),
-    Effect("more robust, white-box PGD", "pgd", under_pgd(LEARNT, "white_box")),
-    Effect("lam = -0.2 more robust, white-box PGD", "pgd", under_pgd(NEGATIVE, "white_box")),
+    Effect("more robust, the paper's PGD (transfer)", "pgd", under_transfer),
+    Effect("more robust, white-box PGD", "controls", under_pgd(IMPLICIT)),
+    Effect("lam = -0.2 more robust, white-box PGD", "controls", under_pgd(NEGATIVE)),
     Effect("more robust under Pixle", "pixle", under_pixle),
     Effect(
         "conversion to lam = -0.02 gains accuracy", "transfer", converted(-0.02, OLD, "accuracy")
@@ -166,6 +194,7 @@ EFFECTS = (
         "transfer",
         converted(-0.1, REFITTED, "robust_accuracy"),
     ),
+    Effect("... gains accuracy", "transfer", converted(-0.1, REFITTED, "accuracy")),
 )
 
 

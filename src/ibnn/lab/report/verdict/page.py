@@ -10,18 +10,20 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from ibnn.lab.experiments import Settings, pareto
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
 from ibnn.lab.experiments.controls.tuned import ControlsTuned
 from ibnn.lab.experiments.controls.variant import ControlsTorch
 from ibnn.lab.experiments.open_ends import claims as open_claims
+from ibnn.lab.experiments.open_ends.experiment import OpenEnds
 from ibnn.lab.experiments.open_ends.record import Record as OpenRecord
 from ibnn.lab.experiments.open_ends.record import Records as OpenRecords
 from ibnn.lab.experiments.overfitting import claims as noisy_claims
 from ibnn.lab.experiments.overfitting.record import Record as NoisyRecord
 from ibnn.lab.experiments.overfitting.record import Records as NoisyRecords
-from ibnn.lab.experiments.pareto import claims as pareto_claims
+from ibnn.lab.experiments.pareto import Pareto
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
 from ibnn.lab.report.verdict.effects import REDUCED, claim_rows
@@ -110,7 +112,7 @@ class Judged:
     name: str
     record: Callable[[Row], Any]  # of one row
     records: Callable[[Iterable[Any]], Any]
-    claims: Callable[[Any], Sequence[Claim]]
+    claims: Callable[[Settings, Any], Sequence[Claim]]
 
 
 def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
@@ -124,7 +126,8 @@ def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
                 if source is not None:
                     records = experiment.records(map(experiment.record, source.rows))
                     where = _where(source, experiment.name if len(experiments) > 1 else "")
-                    rows += [[where, *_cells(claim)] for claim in experiment.claims(records)]
+                    said = experiment.claims(Settings(dataset=dataset), records)
+                    rows += [[where, *_cells(claim)] for claim in said]
         return markdown(_ANSWERS, rows) if rows else f"No run of {what} has finished."
 
     return table
@@ -144,7 +147,7 @@ def arms_table(sources: Sources) -> str:
             source = sources.get(experiment, dataset)
             if source is not None:
                 table = accuracy_table(_records(source))
-                title = f"**{_NAMES[dataset]}, {experiment}**"
+                title = f"**{_where(source, experiment)}**"
                 parts.append(f"{title}\n\n{markdown(table.columns, table.rows)}")
     return "\n\n".join(parts) or "No run of the controls has finished."
 
@@ -184,27 +187,46 @@ def sources_table(sources: Sources) -> str:
     return markdown(["file", "trained", "command"], rows)
 
 
+def _alike(claims: Callable[[Any], Sequence[Claim]]) -> Callable[[Settings, Any], Sequence[Claim]]:
+    """For experiments whose families are the same on every dataset."""
+    return lambda _, records: claims(records)
+
+
+def _pareto_claims(settings: Settings, records: Records) -> Sequence[Claim]:
+    return pareto.claims(Pareto().family(settings, records))
+
+
+def _open_claims(settings: Settings, records: OpenRecords) -> Sequence[Claim]:
+    family = open_claims.family(records, OpenEnds().arms(settings))
+    return open_claims.claims(records, family)
+
+
 TABLES: dict[str, Callable[[Sources], str]] = {
     "claims": claims_table,
     "controls": controls_table,
     "arms": arms_table,
     "robustness": judged_table(
         "the attack suite",
-        Judged("attack-suite", SuiteRecord.from_row, Records, suite_claims.suite_claims),
-        Judged("adversarial-training", SuiteRecord.from_row, Records, suite_claims.trained_claims),
+        Judged("attack-suite", SuiteRecord.from_row, Records, _alike(suite_claims.suite_claims)),
+        Judged(
+            "adversarial-training",
+            SuiteRecord.from_row,
+            Records,
+            _alike(suite_claims.trained_claims),
+        ),
     ),
     "pareto": judged_table(
         "the map of accuracy and robustness",
-        Judged("pareto", Record.from_row, Records, pareto_claims),
+        Judged("pareto", Record.from_row, Records, _pareto_claims),
     ),
     "overfitting": judged_table(
         "overfitting",
-        Judged("overfitting", NoisyRecord.from_row, NoisyRecords, noisy_claims.claims),
+        Judged("overfitting", NoisyRecord.from_row, NoisyRecords, _alike(noisy_claims.claims)),
     ),
     "capacity": capacity_table,
     "open-ends": judged_table(
         "the open ends",
-        Judged("open-ends", OpenRecord.from_row, OpenRecords, open_claims.claims),
+        Judged("open-ends", OpenRecord.from_row, OpenRecords, _open_claims),
     ),
     "sources": sources_table,
 }

@@ -34,9 +34,10 @@ class Source:
         """Epochs and images, for people: as the page's settings have them."""
         epochs = self._epochs()
         images = re.findall(r"^- Data: .*?([\d,]+) training", self.page, re.MULTILINE)
-        parts = [f"{number} epochs" for number in epochs] + [
-            f"{number} images" for number in images
-        ]
+        runs = re.search(r"^- Runs: (\d+) finished.* (\d+) not", self.page, re.MULTILINE)
+        parts = [f"{number} epochs" for number in epochs]
+        parts += [f"{number} images" for number in images]
+        parts += [f"{runs[1]} of {int(runs[1]) + int(runs[2])} networks"] if runs else []
         return ", ".join(parts) if epochs else ""
 
     @property
@@ -49,12 +50,19 @@ class Source:
         """What makes it again."""
         more = "".join(f" --preset {name}" for name in self._presets() if name != "cpu")
         for name, epochs in zip(self._presets(), self._epochs(), strict=False):
-            usual = get(self.experiment).preset(Settings(preset=name, dataset=self.dataset))
-            more += f" --epochs {epochs}" if int(epochs) != usual.epochs else ""
+            experiment, settings = get(self.experiment), Settings(preset=name, dataset=self.dataset)
+            usual = experiment.preset(settings).epochs
+            more += f" --epochs {epochs}" if int(epochs) != usual else ""
+            if re.search(r"^- Seeds: \d+ standard", self.page, re.MULTILINE):
+                plan = experiment.plan(settings, {})
+                planned = {config.seed for config in plan if config.neuron == "standard"}
+                seeds = {row["seed"] for row in self.rows}
+                more += f" --seeds {len(seeds)}" if len(seeds) != len(planned) else ""
         return f"ibnn run {self.experiment} --dataset {self.dataset}{more}"
 
     def _epochs(self) -> list[str]:
-        return re.findall(r"^- Training: (\d+) epochs", self.page, re.MULTILINE)
+        found = re.findall(r"^- (?:[^:\n]+: )?Training: (\d+) epochs", self.page, re.MULTILINE)
+        return list(dict.fromkeys(found))
 
     def _presets(self) -> list[str]:
         return re.findall(r"^- Preset: (\w+)", self.page, re.MULTILINE)
@@ -65,7 +73,7 @@ class Sources:
 
     def __init__(self, results: Path):
         self._found: dict[tuple[str, str], Source] = {}
-        for dataset in (*DATASETS, "arrows", "digits"):
+        for dataset in (*DATASETS, "arrows", "digits", "kjv"):
             for file in sorted(results.glob(f"*-{dataset}/*.csv")):
                 if file.parent.name == f"{file.stem}-{dataset}":
                     renamed = _RENAMED.get(file.stem, {})
