@@ -137,7 +137,9 @@ def _set_axis(axes: Axes, axis: Axis) -> None:
         axes.set_xscale("log")
         axes.xaxis.set_minor_locator(NullLocator())
     if axis.ticks is not None:
-        axes.set_xticks(list(axis.ticks))
+        ticks = list(axis.ticks)
+        room = 0.0 if axis.log else 0.06 * (max(ticks) - min(ticks))  # that a label takes
+        axes.set_xticks([x for x in ticks if not any(0 < x - y < room for y in ticks)])
     elif not axis.log:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: axis.write(x)))
