@@ -178,11 +178,14 @@ class Window(Coupling):
         self.profile = profile
         self.dims = tuple(range(-len(size), 0))
         self.learnable = learnable
-        value = torch.tensor(max(size) / 4 if std is None else float(std))
+        value = torch.tensor(max(size) / 4 if std is None else float(std), device="cpu")
+        # a layer needs it when it leaves the meta device
+        self._first_values = {"std": value}
+        here = value.to(torch.get_default_device())
         if learnable:
-            self.std = nn.Parameter(value)
+            self.std = nn.Parameter(here)
         else:
-            self.register_buffer("std", value, persistent=False)
+            self.register_buffer("std", here, persistent=False)
 
     def weight(
         self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
@@ -205,7 +208,7 @@ class Window(Coupling):
 
     def for_layer(self, spatial_dims: int) -> "Window":
         if self.single and spatial_dims > 1:
-            std = float(self.std.detach()) if self.profile == "gaussian" else None
+            std = self._std_number() if self.profile == "gaussian" else None
             return Window(self.kernel_size * spatial_dims, self.profile, std, self.learnable)
         if len(self.kernel_size) != spatial_dims:
             raise ValueError(
@@ -218,12 +221,15 @@ class Window(Coupling):
         chosen["profile"] = self.profile
         if self.learnable:
             return {**chosen, "learnable": True}
-        return chosen if self.profile == "box" else {**chosen, "std": float(self.std)}
+        return chosen if self.profile == "box" else {**chosen, "std": self._std_number()}
 
     def extra_repr(self) -> str:
         size = self.kernel_size[0] if self.single else self.kernel_size
-        shape = "" if self.profile == "box" else f", std={float(self.std.detach()):.3g}"
+        shape = "" if self.profile == "box" else f", std={self._std_number():.3g}"
         return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
+
+    def _std_number(self) -> float:
+        return float(self._first_values["std"] if self.std.is_meta else self.std.detach())
 
     def _taps(self, size: int, dtype: torch.dtype) -> Tensor:
         if self.profile == "box":

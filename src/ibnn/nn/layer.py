@@ -1,7 +1,9 @@
 """What makes a module an implicit-bias layer: lam, slope, coupling, and the map F: y -> z."""
 
+import copy
+import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -109,7 +111,7 @@ class ImplicitLayer(nn.Module):
             slope_value = slope_value.detach()
             check_lam(lam_value, slope_value, self.coupling, self.sigma, learn_lam, bounded)
 
-    def _set_coupling(self, coupling: "str | Coupling | None", device: Any = None) -> None:
+    def _set_coupling(self, coupling: "str | Coupling | None", device: torch.device) -> None:
         name = coupling if isinstance(coupling, str) else None
         resolved = resolve_coupling(coupling, self._spatial_dims)
         if any(dim >= 0 for dim in resolved.dims):
@@ -119,7 +121,7 @@ class ImplicitLayer(nn.Module):
             )
         if any(True for _ in resolved.parameters()) or any(True for _ in resolved.buffers()):
             self.__dict__.pop("coupling", None)
-            super().__setattr__("coupling", resolved.to(device))
+            super().__setattr__("coupling", _on_device(resolved, device))
         else:
             # nothing to save or move: kept out of the tree of modules, so that it stays readable
             self._modules.pop("coupling", None)
@@ -261,9 +263,15 @@ class ImplicitLayer(nn.Module):
         if was_meta and not self.slope.is_meta:
             # to_empty: slope is in no checkpoint, and lam not in a standard one
             with torch.no_grad():
-                for name, value in self._first_values.items():
-                    getattr(self, name).copy_(value)
+                for part, name, value in self._values_given():
+                    getattr(part, name).copy_(value)
         return self
+
+    def _values_given(self) -> Iterator[tuple[nn.Module, str, Tensor]]:
+        """What the layer and its coupling were made with: a tensor of a module, and its value."""
+        for part in (self, self.coupling):
+            for name, value in getattr(part, "_first_values", {}).items():
+                yield part, name, value
 
     @property
     def implicit_bias(self) -> Tensor:
@@ -299,8 +307,11 @@ class ImplicitLayer(nn.Module):
             error_msgs,
         )
         missing_keys[before:] = record.explained(missing_keys[before:], prefix)
-        if self.slope.is_meta and not self.lam.is_meta:  # assign=True
-            self.slope = self._first_values["slope"].to(self.lam.device)
+        if not self.lam.is_meta:  # with assign=True, what is in no checkpoint still may be
+            for part, name, value in self._values_given():
+                empty = part._buffers.get(name)
+                if empty is not None and empty.is_meta:
+                    setattr(part, name, value.to(self.lam.device, empty.dtype))
 
     def bias_repr(self) -> str:
         lam = f"lam={short(self.lam)}"
@@ -316,6 +327,16 @@ class ImplicitLayer(nn.Module):
         if isinstance(self.bounded, tuple) and self.learn_lam:
             parts.insert(1, f"bounded={self.bounded}")
         return ", ".join(parts)
+
+
+def _on_device(coupling: Coupling, device: torch.device) -> Coupling:
+    """The coupling itself where it is there already, so that layers can share it; else a copy,
+    since another layer may have it."""
+    here = torch.empty(0, device=device).device  # "cuda" is "cuda:0"
+    tensors = itertools.chain(coupling.parameters(), coupling.buffers())
+    if all(tensor.device == here for tensor in tensors):
+        return coupling
+    return copy.deepcopy(coupling).to(device)
 
 
 def is_symbolic(input: Any) -> bool:
