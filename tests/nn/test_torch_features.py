@@ -126,6 +126,20 @@ class TestDerivatives:
             gradients.append(layer.lam.grad)
         assert gradients[0] == gradients[1]
 
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3, "gaussian", learnable=True)])
+    def test_functional_call_takes_a_whole_state_dict(self, coupling):
+        layer, other = linear(coupling=coupling), ibnn.Linear(5, 4, lam=0.05, coupling=coupling)
+        model = nn.Sequential(layer, nn.ReLU())
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        state = {f"0.{name}": value for name, value in other.state_dict().items()}
+        found = torch.func.functional_call(model, state, (batch(),))
+        torch.testing.assert_close(found, other(batch()).relu(), rtol=0, atol=0)
+        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+
+    def test_the_record_of_a_layer_cannot_be_replaced_by_anything_else(self):
+        with pytest.raises(AttributeError, match="implicit_bias cannot be set to 3"):
+            linear().implicit_bias = 3
+
     def test_vmap_over_any_dim_of_inputs_and_parameters(self):
         layer, x = linear(), batch()
         parameters = {name: p.detach() for name, p in layer.named_parameters()}

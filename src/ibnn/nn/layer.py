@@ -279,6 +279,13 @@ class ImplicitLayer(nn.Module):
         asks the layer for every key of its state dict."""
         return record.write(self)
 
+    @implicit_bias.setter
+    def implicit_bias(self, value: Tensor) -> None:
+        """Has no effect: torch.func.functional_call sets every key of a state dict, and later sets
+        the old value again."""
+        if not isinstance(value, Tensor):
+            raise AttributeError(f"implicit_bias cannot be set to {value!r}: it describes the layer")
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         destination[prefix + record.KEY] = self.implicit_bias
