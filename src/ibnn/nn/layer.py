@@ -23,7 +23,7 @@ from ibnn.nn.bounds import Bounded, Limits, check_bounded, check_lam, keep_above
 from ibnn.nn.choices import number_or_channels, resolve_coupling, short
 from ibnn.sigma import Sigma
 from ibnn.sigma import resolve as resolve_sigma
-from ibnn.solver import Solver
+from ibnn.solver import Lite, Solver
 
 _SMALLEST_SLOPE = 1e-3
 # how a layer solves: may be changed at any time, see ImplicitLayer.__setattr__
@@ -39,7 +39,8 @@ class ImplicitLayer(nn.Module):
         lam: strength of the coupling as stored; `effective_lam` is the value that is used.
         slope: steepness of sigma as stored; `effective_slope` is the value that is used.
         coupling: weights between the units of a row.
-        last_solve: convergence, residual and steps of the latest forward pass.
+        last_solve: convergence, residual and steps of the latest forward pass; None with
+            `solver="lite"`, whose step is not judged.
         keeps_memory_format: whether z has the memory format of y, as other layers have it (True);
             False makes it contiguous, which saves two copies of channels-last maps where what
             follows is contiguous.
@@ -222,8 +223,9 @@ class ImplicitLayer(nn.Module):
 
     @property
     def last_solve(self) -> LastSolve | None:
-        """Fraction of rows converged, worst residual and steps of the latest forward pass."""
-        return self._monitor.last_solve
+        """Fraction of rows converged, worst residual and steps of the latest forward pass. None
+        with `solver="lite"`: to judge its step would take as long as the step."""
+        return None if isinstance(self.solver, Lite) else self._monitor.last_solve
 
     def add_implicit_bias(self, y: Tensor) -> Tensor:
         """F: y -> z.
@@ -284,7 +286,9 @@ class ImplicitLayer(nn.Module):
         """Has no effect: torch.func.functional_call sets every key of a state dict, and later sets
         the old value again."""
         if not isinstance(value, Tensor):
-            raise AttributeError(f"implicit_bias cannot be set to {value!r}: it describes the layer")
+            raise AttributeError(
+                f"implicit_bias cannot be set to {value!r}: it describes the layer"
+            )
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
