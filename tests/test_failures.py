@@ -42,6 +42,44 @@ def test_unrolled_and_lite_steps_follow_the_same_rules():
     assert not solution.converged
 
 
+@pytest.mark.parametrize("max_steps", [3, 200])
+@pytest.mark.parametrize("lam", [-0.3, 0.05, 0.5])
+def test_an_unrolled_layer_leaves_the_record_of_its_steps(lam, max_steps):
+    """Over all rows, what `solve` has of each; 0.5 is above the threshold."""
+    y = torch.stack([row(), row() / 10])
+    options = {"solver": "picard", "adjoint": "unrolled", "max_steps": max_steps}
+    options["on_failure"] = "ignore"
+    bias = ibnn.ImplicitBias(0.0, learn_lam=False, **options).double()
+    bias.lam.fill_(lam)
+    solution = ibnn.solve(y, bias.lam, **options)
+    assert torch.equal(bias(y), solution.value)
+    record = bias.last_solve
+    assert record.converged == solution.converged.double().mean()
+    assert record.residual == solution.residual.max()
+    assert record.steps == solution.steps.max()
+    assert record.unique == solution.unique.double().mean()
+
+
+def test_an_unrolled_layer_warns_once_by_its_name():
+    model = torch.nn.Sequential(ibnn.ImplicitBias(-2.0, adjoint="unrolled", max_steps=1))
+    with pytest.warns(ConvergenceWarning, match=r"layer '0' \(ImplicitBias\): 1 of 1 rows"):
+        model(row())
+    model(row())  # warnings are errors here
+    model[0].on_failure = "raise"
+    with pytest.raises(ConvergenceError, match="layer '0'"):
+        model(row() / 2)
+    assert model[0].last_solve.converged == 0
+
+
+def test_a_layer_that_takes_one_explicit_step_shows_no_record():
+    bias = ibnn.ImplicitBias(-0.1)
+    bias(row())
+    assert bias.last_solve is not None
+    bias.solver = "lite"
+    bias(row())
+    assert bias.last_solve is None
+
+
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 @pytest.mark.parametrize("lam", [-50.0, 0.5, 5.0, 500.0])
@@ -209,6 +247,21 @@ REFUSED = {
         lambda: ibnn.implicit_bias(row(), 0.1, torch.tensor(-1.0)),
         ValueError,
         "slope must be positive, got -1",
+    ),
+    **{
+        f"slope negative, {name}={value}": (
+            lambda name=name, value=value: ibnn.implicit_bias(
+                torch.stack([row(), row()]), 0.1, torch.tensor([2.0, -1.0]), **{name: value}
+            ),
+            ValueError,
+            "slope must be positive, got -1",
+        )
+        for name, value in (("adjoint", "unrolled"), ("solver", "lite"))
+    },
+    "start as a number": (
+        lambda: ibnn.implicit_bias(row(), 0.1, start=0.0),
+        TypeError,
+        r"start must be a tensor of y's shape \(6,\), got float",
     ),
     "start of another shape": (
         lambda: ibnn.implicit_bias(row(), 0.1, start=torch.zeros(5)),

@@ -1,8 +1,10 @@
 """The ops as torch sees them: quick to load, and loaded again without harm."""
 
+import dataclasses
 import subprocess
 import sys
 
+import pytest
 import torch
 
 import ibnn
@@ -49,6 +51,16 @@ def test_the_ops_keep_what_torch_asks_of_ops():
     torch.library.opcheck(ops.solve_adjoint.op, (z, z, strength, None, [6], how))
     lam, slope = torch.full((2,), -0.1), torch.full((2,), 10.0)
     torch.library.opcheck(ops.solve.op, (z, lam, slope, None, None, [6], how))
+
+
+@pytest.mark.parametrize("name", ibnn.solver.names())
+def test_a_solver_with_its_defaults_is_known_by_name_in_any_process(name):
+    registered = ibnn.solver.resolve(name)
+    text, expected = (
+        solve_options(ibnn.Uniform(-1), solver=solver).text
+        for solver in (dataclasses.replace(registered), name)
+    )
+    assert text == expected
 
 
 def test_products_are_made_after_their_transform_has_ended():

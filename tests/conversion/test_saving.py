@@ -53,6 +53,15 @@ def test_a_trained_network_comes_back_to_the_last_bit(
     torch.testing.assert_close(dict(fresh.state_dict()), before, rtol=0, atol=0)
 
 
+@pytest.mark.parametrize(
+    "coupling", [ibnn.Window(3, "gaussian", std=0.7), ibnn.Dense(torch.rand(3, 3))], ids=str
+)
+def test_a_network_in_half_precision_comes_back(tmp_path: Path, coupling: ibnn.Coupling) -> None:
+    model = nn.Sequential(ibnn.Linear(4, 3, lam=-0.1, coupling=coupling)).half()
+    again = ibnn.load(ibnn.save(model, tmp_path), nn.Sequential(nn.Linear(4, 3)))
+    assert torch.equal(again[0].weight, model[0].weight.float())
+
+
 def test_a_network_built_of_implicit_layers_or_of_none_comes_back(tmp_path: Path) -> None:
     for model in (nn.Sequential(ibnn.Linear(4, 3, lam=-0.1)), nn.Sequential(nn.Linear(4, 3))):
         folder = ibnn.save(model, tmp_path)

@@ -12,6 +12,21 @@ import ibnn
 
 LAMS = pytest.mark.parametrize("lam", [-0.3, 0.0, 0.06])
 
+MATRIX = torch.tensor([[0.1, 0.2, 0.0], [0.3, 0.7, 0.0], [0.0, 0.1, 0.4]])
+# couplings with values of their own, which are in a checkpoint only where they are learnt
+MADE = pytest.mark.parametrize(
+    "made",
+    [
+        lambda: ibnn.Window(3),
+        lambda: ibnn.Window(3, "gaussian", std=0.7),
+        lambda: ibnn.Window(3, "gaussian", std=0.7, learnable=True),
+        lambda: ibnn.Dense(units=3),
+        lambda: ibnn.Dense(MATRIX),
+        lambda: ibnn.Dense(units=3, learnable=True),
+    ],
+    ids=["box", "gaussian", "learnt gaussian", "dense of 1/D", "dense", "learnt dense"],
+)
+
 
 def conv_net(lam: float, activation: nn.Module) -> nn.Sequential:
     torch.manual_seed(0)
@@ -138,6 +153,79 @@ class TestState:
         layer.load_state_dict(saved.state_dict(), assign=assign)
         x = torch.randn(1, 1, 6, 6)
         torch.testing.assert_close(layer(x), saved(x), rtol=0, atol=0)
+
+    @MADE
+    def test_a_coupling_made_on_the_meta_device_is_whole_after_to_empty(self, made):
+        def layer(**place):
+            return ibnn.Linear(4, 3, lam=-0.2, coupling=made(), **place)
+
+        torch.manual_seed(0)
+        expected = layer()
+        with torch.device("meta"):
+            inside = layer()
+        for empty in (inside, layer(device="meta")):
+            assert all(t.is_meta for t in (*empty.parameters(), *empty.buffers()))
+            assert torch.equal(empty.implicit_bias, expected.implicit_bias)
+            assert repr(empty.coupling) == repr(expected.coupling)
+            whole = empty.to_empty(device="cpu")
+            # weight and bias are the checkpoint's; what is left is the layer's own
+            for name in ("weight", "bias"):
+                getattr(whole, name).data.copy_(getattr(expected, name))
+            x = torch.randn(2, 4)
+            torch.testing.assert_close(whole(x), expected(x), rtol=0, atol=0)
+
+    @MADE
+    @pytest.mark.parametrize("learn_slope", [False, True])
+    def test_a_coupling_made_on_the_meta_device_is_whole_after_assigning(self, made, learn_slope):
+        options = {"lam": -0.2, "learn_slope": learn_slope}
+        saved = ibnn.Linear(4, 3, **options, coupling=made()).double()
+        layer = ibnn.Linear(4, 3, **options, coupling=made(), device="meta").double()
+        layer.load_state_dict(saved.state_dict(), assign=True)
+        x = torch.randn(2, 4, dtype=torch.float64)
+        torch.testing.assert_close(layer(x), saved(x), rtol=0, atol=0)
+
+    def test_a_checkpoint_of_another_slope_is_refused_on_the_meta_device_too(self):
+        state = ibnn.Linear(4, 3, slope=3.0).state_dict()
+        with pytest.raises(RuntimeError, match=r"saved with slope=3\.0, but has slope=10\.0"):
+            ibnn.Linear(4, 3, device="meta").load_state_dict(state, assign=True)
+
+    def test_a_window_of_one_number_takes_the_dims_of_a_layer_on_the_meta_device(self):
+        with torch.device("meta"):
+            layer = ibnn.Conv2d(1, 2, 3, coupling=ibnn.Window(3, "gaussian", std=0.7))
+        assert layer.to_empty(device="cpu").coupling.std.item() == pytest.approx(0.7)
+
+    @MADE
+    def test_a_coupling_stays_where_it_is_when_another_layer_is_made_elsewhere(self, made):
+        coupling = made()
+        first = ibnn.Linear(4, 3, coupling=coupling)
+        elsewhere = ibnn.Linear(4, 3, coupling=coupling, device="meta")
+        assert first.coupling is coupling
+        assert not any(t.is_meta for t in (*coupling.parameters(), *coupling.buffers()))
+        assert all(t.is_meta for t in elsewhere.buffers())
+        elsewhere.coupling = coupling
+        assert not any(t.is_meta for t in (*coupling.parameters(), *coupling.buffers()))
+
+    @MADE
+    @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+    def test_checkpoints_of_half_precision_load_in_full_and_the_reverse(self, made, dtype):
+        full = ibnn.Linear(4, 3, lam=-0.2, slope=0.1, coupling=made())
+        half = copy.deepcopy(full).to(dtype)
+        full.load_state_dict(half.state_dict())
+        half.load_state_dict(full.state_dict())
+        full.load_state_dict(half.float().state_dict())
+
+    @pytest.mark.parametrize(
+        ("saved", "other"),
+        [
+            (ibnn.Window(3, "gaussian", std=0.7), ibnn.Window(3, "gaussian", std=0.8)),
+            (ibnn.Dense(units=3), ibnn.Dense(torch.eye(3))),
+        ],
+        ids=str,
+    )
+    def test_another_coupling_of_the_same_kind_is_refused(self, saved, other):
+        state = ibnn.Linear(4, 3, coupling=saved).state_dict()
+        with pytest.raises(RuntimeError, match="was saved with coupling="):
+            ibnn.Linear(4, 3, coupling=other).load_state_dict(state)
 
     @pytest.mark.parametrize(
         ("other", "said"),

@@ -126,6 +126,20 @@ class TestDerivatives:
             gradients.append(layer.lam.grad)
         assert gradients[0] == gradients[1]
 
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3, "gaussian", learnable=True)])
+    def test_functional_call_takes_a_whole_state_dict(self, coupling):
+        layer, other = linear(coupling=coupling), ibnn.Linear(5, 4, lam=0.05, coupling=coupling)
+        model = nn.Sequential(layer, nn.ReLU())
+        before = {name: value.clone() for name, value in model.state_dict().items()}
+        state = {f"0.{name}": value for name, value in other.state_dict().items()}
+        found = torch.func.functional_call(model, state, (batch(),))
+        torch.testing.assert_close(found, other(batch()).relu(), rtol=0, atol=0)
+        torch.testing.assert_close(dict(model.state_dict()), before, rtol=0, atol=0)
+
+    def test_the_record_of_a_layer_cannot_be_replaced_by_anything_else(self):
+        with pytest.raises(AttributeError, match="implicit_bias cannot be set to 3"):
+            linear().implicit_bias = 3
+
     def test_vmap_over_any_dim_of_inputs_and_parameters(self):
         layer, x = linear(), batch()
         parameters = {name: p.detach() for name, p in layer.named_parameters()}
@@ -181,8 +195,9 @@ class TestPrecisionAndPlace:
             torch.use_deterministic_algorithms(False)
         torch.testing.assert_close(*results, rtol=0, atol=0)
 
-    def test_on_the_meta_device_shapes_are_computed(self):
-        layer = ibnn.Conv2d(2, 3, 3, lam=-0.1, device="meta")
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3, "gaussian")], ids=str)
+    def test_on_the_meta_device_shapes_are_computed(self, coupling):
+        layer = ibnn.Conv2d(2, 3, 3, lam=-0.1, coupling=coupling, device="meta")
         z = layer(torch.empty(4, 2, 8, 8, device="meta"))
         assert z.shape == (4, 3, 6, 6)
         z.sum().backward()
@@ -276,6 +291,37 @@ class TestManyProcesses:
         layer = linear().share_memory()
         assert layer.lam.is_shared()
         assert layer.slope.is_shared()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+class TestExport:
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize(
+        "coupling",
+        [
+            ibnn.Window(3),
+            ibnn.Window(3, "gaussian"),
+            ibnn.Window(3, "gaussian", learnable=True),
+            ibnn.Dense(units=4),
+        ],
+        ids=str,
+    )
+    def test_a_program_computes_as_its_layer(self, coupling, strict):
+        layer = linear(coupling=coupling)
+        program = torch.export.export(layer, (batch(),), strict=strict)
+        torch.testing.assert_close(program.module()(batch()), layer(batch()), rtol=0, atol=0)
+
+    @pytest.mark.parametrize("strict", [False, True])
+    def test_a_program_writes_the_record_of_no_layer(self, strict):
+        """Its number may be that of another layer, in the process which loads the program."""
+        layer = linear()
+        layer(batch())
+        before = layer.last_solve
+        program = torch.export.export(layer, (batch(),), strict=strict)
+        program.module()(batch())
+        assert layer.last_solve is before
+        layer(batch())
+        assert layer.last_solve is not before
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
+import torch
+
 from ibnn import engine as engines
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
@@ -37,7 +39,8 @@ class SolveOptions:
     max_steps: int | None = None
     on_failure: str = "warn"
     monitor: int = 0  # the number of the layer's `Monitor`
-    text: str = field(init=False, compare=False, repr=False, default="")
+    _text: str = field(init=False, compare=False, repr=False, default="")
+    _exported_text: str = field(init=False, compare=False, repr=False, default="")
 
     def __post_init__(self) -> None:
         if self.adjoint not in ADJOINTS:
@@ -59,8 +62,16 @@ class SolveOptions:
             f"sigma={sigmas.REGISTRY.key(self.sigma)}",
             f"solver={solvers.key(self.solver)}",
         )
-        numbers = [f"{name}={getattr(self, name)}" for name in _PLAIN]
-        object.__setattr__(self, "text", " ".join([*parts, *numbers]))
+        numbers = [f"{name}={getattr(self, name)}" for name in _PLAIN if name != "monitor"]
+        text = " ".join([*parts, *numbers])
+        object.__setattr__(self, "_text", f"{text} monitor={self.monitor}")
+        object.__setattr__(self, "_exported_text", f"{text} monitor=0")
+
+    @property
+    def text(self) -> str:
+        """The options as an op takes them. In an exported program there is no monitor: its number
+        would be that of another layer in the process which loads the program."""
+        return self._exported_text if _is_exporting() else self._text
 
     @property
     def steps_allowed(self) -> int:
@@ -87,7 +98,9 @@ _PLAIN = {
     "on_failure": str,
     "monitor": int,
 }
-assert {f.name for f in fields(SolveOptions)} == {*_PLAIN, "sums", "sigma", "solver", "text"}
+assert {f.name for f in fields(SolveOptions) if f.init} == {*_PLAIN, "sums", "sigma", "solver"}
+# (torch 2.6 cannot tell)
+_is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
 @lru_cache(maxsize=1024)

@@ -1,14 +1,19 @@
 """One solve from tensors of any shape: into rows, through the solver or an engine, and back."""
 
+from functools import partial
+
 import torch
 from torch import Tensor
+from torch._C import _len_torch_dispatch_stack
 
 from ibnn._core import adjoint, fallback, pair_sums
+from ibnn._core.above_threshold import is_unique
+from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.explicit import explicit_step
 from ibnn._core.fast_path import fast_path
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows, rows_of
-from ibnn._core.solution import report
+from ibnn._core.solution import LastSolve, report
 from ibnn._core.transforms import is_plain
 from ibnn.coupling import Coupling
 from ibnn.solver import Lite
@@ -28,6 +33,10 @@ def solve_rows(
     weight = weight_for(rows, coupling, y)
     begin = None
     if start is not None:
+        if not isinstance(start, Tensor):
+            raise TypeError(
+                f"start must be a tensor of y's shape {tuple(y.shape)}, got {type(start).__name__}"
+            )
         if start.shape != y.shape:
             raise ValueError(
                 f"start must have y's shape {tuple(y.shape)}, got {tuple(start.shape)}"
@@ -44,6 +53,7 @@ def solve_rows(
         return z, *record
     terms = rows.flatten(y), rows.spread(lam), rows.spread(slope), weight, begin
     if directly:
+        _check_slope(slope)
         z, *record = _solve_directly(*terms, *rest)
     else:
         z, _, *record = adjoint.implicit_solve(*terms, *rest, torch.is_grad_enabled(), None, asked)
@@ -71,6 +81,7 @@ def value_of_rows(
     rows = rows_of(y, coupling)
     weight = weight_for(rows, coupling, y)
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
+    _check_slope(slope)
     return explicit_step(y, lam, slope, weight, rows, options)
 
 
@@ -95,7 +106,24 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     )
     begin = system.y if start is None else start * p
     found = options.solver.find(system, begin, options.steps_allowed)
+    z = found.z / p
     converged, worst = found.excess <= 1, found.residual / slope.detach()
+    monitor = options.layer_monitor
+    if monitor is not None:
+        unique = None
+        if not is_asynchronous(y):
+            with torch.no_grad():
+                unique = is_unique(z, lam, slope, weight, units, options)
+        rows = partial(tuple, (worst, found.steps, converged))  # (which can be pickled)
+        monitor.last_solve = LastSolve(rows, unique)
     if not options.solver.approximate:
-        report("implicit bias", ~converged, worst, options.on_failure, None)
-    return found.z / p, converged, worst, found.steps
+        report("implicit bias", ~converged, worst, options.on_failure, monitor)
+    return z, converged, worst, found.steps
+
+
+def _check_slope(slope: Tensor) -> None:
+    """As the implicit solve does inside its op. A device is not waited for, and a transform has no
+    numbers to show."""
+    readable = slope.is_cpu and is_plain() and not _len_torch_dispatch_stack()
+    if readable and bool((slope <= 0).any()):
+        raise ValueError(f"slope must be positive, got {float(slope.min())}")

@@ -14,7 +14,8 @@ def data_of(coupling: Coupling) -> dict[str, Any]:
     if isinstance(coupling, Window) and coupling.learnable:
         config["std"] = float(coupling.std.detach())
     if isinstance(coupling, Dense):
-        config["weight"] = coupling.raw.detach().double().tolist()
+        raw = coupling.raw.detach() if coupling.learnable else coupling.given
+        config["weight"] = raw.double().tolist()
     return config
 
 

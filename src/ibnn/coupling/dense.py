@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.coupling.coupling import Coupling
+from ibnn.coupling.sums import laplacian_eigenvalue
 
 
 class Dense(Coupling):
@@ -30,11 +31,12 @@ class Dense(Coupling):
         self, weight: Tensor | None = None, units: int | None = None, learnable: bool = False
     ) -> None:
         super().__init__()
+        device = weight.device if isinstance(weight, Tensor) else torch.get_default_device()
         if weight is None:
             if not isinstance(units, int) or units < 1:
                 raise ValueError(f"Dense needs a weight or units >= 1, got units={units!r}")
-            weight = torch.full((units, units), 1 / units)
-        weight = torch.as_tensor(weight).detach().clone()
+            weight = torch.full((units, units), 1 / units, device="cpu")
+        weight = torch.as_tensor(weight, device="cpu").detach().clone()
         if weight.ndim != 2 or weight.shape[0] != weight.shape[1] or not len(weight):
             raise ValueError(f"weight must be a D x D matrix, got shape {tuple(weight.shape)}")
         if units is not None and len(weight) != units:
@@ -44,17 +46,24 @@ class Dense(Coupling):
         if not (weight >= 0).all() or not weight.isfinite().all():
             raise ValueError("weight must be finite and non-negative (w_ik >= 0)")
         self.learnable = learnable
+        # a layer needs it when it leaves the meta device
+        self._first_values = {"raw": weight}
+        here = weight.to(device)
         if learnable:
-            self.raw = nn.Parameter(weight)
+            self.raw = nn.Parameter(here)
         else:
-            self.register_buffer("raw", weight, persistent=False)
+            self.register_buffer("raw", here, persistent=False)
         self._eigenvalue: float | None = None
+
+    @property
+    def given(self) -> Tensor:
+        """A fixed matrix as the constructor was given it: on the CPU, not rounded since."""
+        return self._first_values["raw"]
 
     def weight(
         self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
     ) -> Tensor:
-        raw = self.raw.to(dtype)
-        symmetric = (raw + raw.T) / 2
+        symmetric = _symmetric(self.raw.to(dtype))
         return symmetric.abs() if self.learnable else symmetric
 
     def largest_eigenvalue(self) -> "float | Tensor":
@@ -63,9 +72,7 @@ class Dense(Coupling):
             weight = self.weight()
             return 2 * (weight.sum(1) - weight.diagonal()).amax()
         if self._eigenvalue is None:
-            weight = self.weight(torch.float64)
-            laplacian = torch.diag(weight.sum(1)) - weight
-            self._eigenvalue = max(0.0, float(torch.linalg.eigvalsh(laplacian)[-1]))
+            self._eigenvalue = laplacian_eigenvalue(_symmetric(self.given.double()))
         return self._eigenvalue
 
     def check_units(self, units: Sequence[int]) -> None:
@@ -79,8 +86,13 @@ class Dense(Coupling):
         chosen: dict[str, Any] = {"kind": "Dense", "units": len(self.raw)}
         if self.learnable:
             return {**chosen, "learnable": True}
-        numbers = self.raw.detach().to("cpu", torch.float32).contiguous().numpy().tobytes()
+        # not of `raw`, which half precision rounds
+        numbers = self.given.float().contiguous().numpy().tobytes()
         return {**chosen, "crc32": zlib.crc32(numbers)}
 
     def extra_repr(self) -> str:
         return f"units={len(self.raw)}" + (", learnable=True" if self.learnable else "")
+
+
+def _symmetric(raw: Tensor) -> Tensor:
+    return (raw + raw.T) / 2

@@ -178,16 +178,22 @@ class Window(Coupling):
         self.profile = profile
         self.dims = tuple(range(-len(size), 0))
         self.learnable = learnable
-        value = torch.tensor(max(size) / 4 if std is None else float(std))
+        value = torch.tensor(max(size) / 4 if std is None else float(std), device="cpu")
+        # a layer needs it when it leaves the meta device
+        self._first_values = {"std": value}
+        here = value.to(torch.get_default_device())
         if learnable:
-            self.std = nn.Parameter(value)
+            self.std = nn.Parameter(here)
         else:
-            self.register_buffer("std", value, persistent=False)
+            self.register_buffer("std", here, persistent=False)
+        # a fixed one as a number, which torch.export needs
+        self._eigenvalue = None if learnable else float(self._eigenvalue_at(value.double()))
 
     def weight(
         self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
     ) -> Tensor:
-        taps = [self._taps(size, dtype or self.std.dtype) for size in self.kernel_size]
+        std = self.std if dtype is None else self.std.to(dtype)
+        taps = [self._taps(size, std) for size in self.kernel_size]
         result = taps[0]
         for tap in taps[1:]:
             result = result.unsqueeze(-1) * tap
@@ -195,17 +201,11 @@ class Window(Coupling):
 
     def largest_eigenvalue(self) -> "float | Tensor":
         """1 - min of the transform of w: taking neighbors away at a border only lowers it."""
-        low = None
-        for size in self.kernel_size:
-            lowest = self._lowest_transform(size)
-            # products of numbers in [lowest, 1] are smallest with one factor at its own minimum
-            low = lowest if low is None else torch.minimum(torch.minimum(low, lowest), low * lowest)
-        assert low is not None
-        return 1 - low if self.learnable else float(1 - low)
+        return self._eigenvalue_at(self.std) if self._eigenvalue is None else self._eigenvalue
 
     def for_layer(self, spatial_dims: int) -> "Window":
         if self.single and spatial_dims > 1:
-            std = float(self.std.detach()) if self.profile == "gaussian" else None
+            std = self._std_number() if self.profile == "gaussian" else None
             return Window(self.kernel_size * spatial_dims, self.profile, std, self.learnable)
         if len(self.kernel_size) != spatial_dims:
             raise ValueError(
@@ -218,21 +218,33 @@ class Window(Coupling):
         chosen["profile"] = self.profile
         if self.learnable:
             return {**chosen, "learnable": True}
-        return chosen if self.profile == "box" else {**chosen, "std": float(self.std)}
+        return chosen if self.profile == "box" else {**chosen, "std": self._std_number()}
 
     def extra_repr(self) -> str:
         size = self.kernel_size[0] if self.single else self.kernel_size
-        shape = "" if self.profile == "box" else f", std={float(self.std.detach()):.3g}"
+        shape = "" if self.profile == "box" else f", std={self._std_number():.3g}"
         return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
 
-    def _taps(self, size: int, dtype: torch.dtype) -> Tensor:
-        if self.profile == "box":
-            return torch.full((size,), 1 / size, dtype=dtype, device=self.std.device)
-        offsets = torch.arange(size, dtype=dtype, device=self.std.device) - size // 2
-        return torch.softmax(-((offsets / self.std.to(dtype)) ** 2) / 2, 0)
+    def _std_number(self) -> float:
+        return float(self._first_values["std"] if self.std.is_meta else self.std.detach())
 
-    def _lowest_transform(self, size: int) -> Tensor:
-        taps = self._taps(size, self.std.dtype)
+    def _taps(self, size: int, std: Tensor) -> Tensor:
+        if self.profile == "box":
+            return torch.full((size,), 1 / size, dtype=std.dtype, device=std.device)
+        offsets = torch.arange(size, dtype=std.dtype, device=std.device) - size // 2
+        return torch.softmax(-((offsets / std) ** 2) / 2, 0)
+
+    def _eigenvalue_at(self, std: Tensor) -> Tensor:
+        low = None
+        for size in self.kernel_size:
+            lowest = self._lowest_transform(size, std)
+            # products of numbers in [lowest, 1] are smallest with one factor at its own minimum
+            low = lowest if low is None else torch.minimum(torch.minimum(low, lowest), low * lowest)
+        assert low is not None
+        return 1 - low
+
+    def _lowest_transform(self, size: int, std: Tensor) -> Tensor:
+        taps = self._taps(size, std)
         points = 64 * size
         angle = torch.linspace(0, math.pi, points, dtype=taps.dtype, device=taps.device)
         offsets = torch.arange(size, dtype=taps.dtype, device=taps.device) - size // 2

@@ -1,7 +1,9 @@
 """What makes a module an implicit-bias layer: lam, slope, coupling, and the map F: y -> z."""
 
+import copy
+import itertools
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +23,7 @@ from ibnn.nn.bounds import Bounded, Limits, check_bounded, check_lam, keep_above
 from ibnn.nn.choices import number_or_channels, resolve_coupling, short
 from ibnn.sigma import Sigma
 from ibnn.sigma import resolve as resolve_sigma
-from ibnn.solver import Solver
+from ibnn.solver import Lite, Solver
 
 _SMALLEST_SLOPE = 1e-3
 # how a layer solves: may be changed at any time, see ImplicitLayer.__setattr__
@@ -37,7 +39,8 @@ class ImplicitLayer(nn.Module):
         lam: strength of the coupling as stored; `effective_lam` is the value that is used.
         slope: steepness of sigma as stored; `effective_slope` is the value that is used.
         coupling: weights between the units of a row.
-        last_solve: convergence, residual and steps of the latest forward pass.
+        last_solve: convergence, residual and steps of the latest forward pass; None with
+            `solver="lite"`, whose step is not judged.
         keeps_memory_format: whether z has the memory format of y, as other layers have it (True);
             False makes it contiguous, which saves two copies of channels-last maps where what
             follows is contiguous.
@@ -109,7 +112,7 @@ class ImplicitLayer(nn.Module):
             slope_value = slope_value.detach()
             check_lam(lam_value, slope_value, self.coupling, self.sigma, learn_lam, bounded)
 
-    def _set_coupling(self, coupling: "str | Coupling | None", device: Any = None) -> None:
+    def _set_coupling(self, coupling: "str | Coupling | None", device: torch.device) -> None:
         name = coupling if isinstance(coupling, str) else None
         resolved = resolve_coupling(coupling, self._spatial_dims)
         if any(dim >= 0 for dim in resolved.dims):
@@ -119,7 +122,7 @@ class ImplicitLayer(nn.Module):
             )
         if any(True for _ in resolved.parameters()) or any(True for _ in resolved.buffers()):
             self.__dict__.pop("coupling", None)
-            super().__setattr__("coupling", resolved.to(device))
+            super().__setattr__("coupling", _on_device(resolved, device))
         else:
             # nothing to save or move: kept out of the tree of modules, so that it stays readable
             self._modules.pop("coupling", None)
@@ -220,8 +223,9 @@ class ImplicitLayer(nn.Module):
 
     @property
     def last_solve(self) -> LastSolve | None:
-        """Fraction of rows converged, worst residual and steps of the latest forward pass."""
-        return self._monitor.last_solve
+        """Fraction of rows converged, worst residual and steps of the latest forward pass. None
+        with `solver="lite"`: to judge its step would take as long as the step."""
+        return None if isinstance(self.solver, Lite) else self._monitor.last_solve
 
     def add_implicit_bias(self, y: Tensor) -> Tensor:
         """F: y -> z.
@@ -261,15 +265,30 @@ class ImplicitLayer(nn.Module):
         if was_meta and not self.slope.is_meta:
             # to_empty: slope is in no checkpoint, and lam not in a standard one
             with torch.no_grad():
-                for name, value in self._first_values.items():
-                    getattr(self, name).copy_(value)
+                for part, name, value in self._values_given():
+                    getattr(part, name).copy_(value)
         return self
+
+    def _values_given(self) -> Iterator[tuple[nn.Module, str, Tensor]]:
+        """What the layer and its coupling were made with: a tensor of a module, and its value."""
+        for part in (self, self.coupling):
+            for name, value in getattr(part, "_first_values", {}).items():
+                yield part, name, value
 
     @property
     def implicit_bias(self) -> Tensor:
         """What was chosen, as checkpoints hold it (JSON in bytes). torch.distributed.checkpoint
         asks the layer for every key of its state dict."""
         return record.write(self)
+
+    @implicit_bias.setter
+    def implicit_bias(self, value: Tensor) -> None:
+        """Has no effect: torch.func.functional_call sets every key of a state dict, and later sets
+        the old value again."""
+        if not isinstance(value, Tensor):
+            raise AttributeError(
+                f"implicit_bias cannot be set to {value!r}: it describes the layer"
+            )
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -299,8 +318,11 @@ class ImplicitLayer(nn.Module):
             error_msgs,
         )
         missing_keys[before:] = record.explained(missing_keys[before:], prefix)
-        if self.slope.is_meta and not self.lam.is_meta:  # assign=True
-            self.slope = self._first_values["slope"].to(self.lam.device)
+        if not self.lam.is_meta:  # with assign=True, what is in no checkpoint still may be
+            for part, name, value in self._values_given():
+                empty = part._buffers.get(name)
+                if empty is not None and empty.is_meta:
+                    setattr(part, name, value.to(self.lam.device, empty.dtype))
 
     def bias_repr(self) -> str:
         lam = f"lam={short(self.lam)}"
@@ -316,6 +338,16 @@ class ImplicitLayer(nn.Module):
         if isinstance(self.bounded, tuple) and self.learn_lam:
             parts.insert(1, f"bounded={self.bounded}")
         return ", ".join(parts)
+
+
+def _on_device(coupling: Coupling, device: torch.device) -> Coupling:
+    """The coupling itself where it is there already, so that layers can share it; else a copy,
+    since another layer may have it."""
+    here = torch.empty(0, device=device).device  # "cuda" is "cuda:0"
+    tensors = itertools.chain(coupling.parameters(), coupling.buffers())
+    if all(tensor.device == here for tensor in tensors):
+        return coupling
+    return copy.deepcopy(coupling).to(device)
 
 
 def is_symbolic(input: Any) -> bool:

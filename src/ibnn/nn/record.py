@@ -22,7 +22,8 @@ def describe(layer: "ImplicitLayer") -> dict[str, Any]:
     """What was chosen; a learnt slope is among the weights."""
     chosen: dict[str, Any] = {"sigma": layer.sigma.name, "coupling": layer.coupling.config()}
     if not layer.learn_slope:
-        chosen["slope"] = None if layer.slope.is_meta else layer.slope.tolist()
+        slope = layer._first_values["slope"] if layer.slope.is_meta else layer.slope
+        chosen["slope"] = slope.tolist()
     return chosen
 
 
@@ -44,14 +45,16 @@ def differences(layer: "ImplicitLayer", stored: Tensor, prefix: str) -> list[str
         f"{prefix.removesuffix('.') or 'the layer'} was saved with {name}={saved[name]}, but has "
         f"{name}={value}"
         for name, value in describe(layer).items()
-        if name in saved and value is not None and not _same(saved[name], value)
+        if name in saved and not _same(saved[name], value)
     ]
 
 
 def _same(saved: Any, value: Any) -> bool:
     if isinstance(value, float) and isinstance(saved, float):
-        # a slope of 0.1 is another number in half precision
+        # a slope or std of 0.1 is another number in half precision
         return abs(saved - value) <= 1e-2 * abs(value)
+    if isinstance(value, dict) and isinstance(saved, dict):
+        return saved.keys() == value.keys() and all(_same(saved[k], value[k]) for k in value)
     if isinstance(value, list) and isinstance(saved, list):
         pairs = zip(saved, value, strict=False)
         return len(saved) == len(value) and all(_same(s, v) for s, v in pairs)

@@ -56,7 +56,10 @@ def resolve(solver: "str | Solver") -> Solver:
 def key(solver: Solver) -> str:
     """A text under which `lookup` finds this solver again: its name, with what differs from its
     defaults, so that another process can read it."""
-    if _KINDS.get(solver.name) is not type(solver) or solver == REGISTRY.lookup(solver.name):
+    if solver.name in REGISTRY.names() and solver == REGISTRY.lookup(solver.name):
+        solver = REGISTRY.lookup(solver.name)  # an equal object has the key of the registered one
+        return REGISTRY.key(solver)
+    if _KINDS.get(solver.name) is not type(solver):
         return REGISTRY.key(solver)
     options = dataclasses.asdict(solver)  # type: ignore[call-overload]
     return solver.name + json.dumps(options, separators=(",", ":"))
