@@ -113,6 +113,45 @@ def test_a_registered_sigma_goes_by_its_name(y):
     torch.testing.assert_close(named, ibnn.implicit_bias(y, -0.3, sigma=Softsign()))
 
 
+def test_a_name_registered_again_means_the_new_part_and_layers_keep_theirs(y):
+    class Steeper(ibnn.Sigma):
+        name = "often"
+
+        def __init__(self, a):
+            self.a = a
+
+        def value(self, x):
+            return torch.tanh(self.a * x) / self.a
+
+        def primitive(self, x):
+            return torch.log(torch.cosh(self.a * x)) / self.a**2
+
+    @dataclass(frozen=True)
+    class Partial(solver.Iteration):
+        name: ClassVar[str] = "often"
+        rate: float
+
+        def step(self, system, z, residual, state):
+            return z - self.rate * residual, None, state
+
+    def solve(sigma, solver):
+        solution = ibnn.solve(y, -0.03, sigma=sigma, solver=solver, on_failure="ignore")
+        return solution.value, solution.steps
+
+    options = {"learn_lam": False, "dtype": torch.float64, "solver": "often"}
+    made = {}
+    for a, rate in ((1.0, 1.0), (3.0, 0.5)):
+        sigma.register(Steeper(a))
+        solver.register(Partial(rate))
+        expected = solve(Steeper(a), Partial(rate))
+        for found, wanted in zip(solve("often", "often"), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+        made[ibnn.ImplicitBias(-0.03, sigma="often", **options)] = expected
+    for layer, (value, steps) in made.items():
+        torch.testing.assert_close(layer(y), value, rtol=0, atol=0)
+        assert layer.last_solve.steps == steps.max()
+
+
 @pytest.mark.parametrize("ring", [Ring, FastRing])
 @pytest.mark.parametrize("lam", [-0.3, 0.04])
 def test_a_coupling_of_ones_own(ring, lam, y):

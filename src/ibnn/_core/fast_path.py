@@ -17,6 +17,7 @@ from ibnn._core import adjoint, scalar_lam
 from ibnn._core.custom_op import has_active_transform, needs_dispatch
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows, memory_format_of
+from ibnn._registry import registry_cache
 from ibnn.coupling import Coupling
 from ibnn.engine import Case, Engine
 
@@ -31,7 +32,7 @@ class Route(NamedTuple):
     engine: Engine
 
 
-@engines.registry_cache
+@registry_cache
 def _route(shape, dims, dtype, memory_format, values, sums, sigma, demanded) -> Route | None:
     """None where rows have more than one lam or slope, or one they would have to round."""
     for value_shape, value_dtype in values:

@@ -2,13 +2,14 @@
 
 import math
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 from ibnn import engine as engines
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
 from ibnn._core.solution import Monitor, monitors
+from ibnn._registry import registry_cache
 from ibnn.coupling import sums as pair_sums
 from ibnn.coupling.sums import PairSums
 from ibnn.sigma import Sigma
@@ -90,7 +91,7 @@ _PLAIN = {
 assert {f.name for f in fields(SolveOptions)} == {*_PLAIN, "sums", "sigma", "solver", "text"}
 
 
-@lru_cache(maxsize=1024)
+@registry_cache
 def read(text: str) -> SolveOptions:
     """The options with this `text`."""
     values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(" "))

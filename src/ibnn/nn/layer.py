@@ -11,9 +11,10 @@ from torch import Tensor, fx, nn
 from ibnn import solver as solvers
 from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.options import SolveOptions
-from ibnn._core.solution import LastSolve, Monitor
+from ibnn._core.solution import LastSolve, Monitor, monitors
 from ibnn._core.solve import value_of_rows
 from ibnn._core.transforms import is_plain
+from ibnn._registry import after_registration
 from ibnn.coupling import Coupling
 from ibnn.functional import solve_options
 from ibnn.nn import record
@@ -316,6 +317,15 @@ class ImplicitLayer(nn.Module):
         if isinstance(self.bounded, tuple) and self.learn_lam:
             parts.insert(1, f"bounded={self.bounded}")
         return ", ".join(parts)
+
+
+@after_registration
+def _rewrite_options() -> None:
+    """Layers keep the parts they have, whose names may mean other ones now."""
+    for monitor in list(monitors.values()):
+        layer = monitor.layer()
+        if isinstance(layer, ImplicitLayer):
+            layer._write_options()
 
 
 def is_symbolic(input: Any) -> bool:
