@@ -191,6 +191,18 @@ def test_weights_the_theory_does_not_allow_are_refused(matrix, said, y):
         ibnn.implicit_bias(y, -0.1, coupling=Wrong())
 
 
+@pytest.mark.parametrize("returned", [None, [[0.0, 1.0], [1.0, 0.0]]])
+def test_a_weight_that_is_no_tensor_is_refused(returned, y):
+    class Forgotten(ibnn.Coupling):
+        def weight(self, dtype=None, units=None):
+            return returned
+
+    kind = type(returned).__name__
+    said = rf"Forgotten.weight returned {kind}; expected a tensor of shape \(7, 7\)"
+    with pytest.raises(TypeError, match=said):
+        ibnn.implicit_bias(y, -0.1, coupling=Forgotten())
+
+
 def test_sums_of_ones_own_may_start_from_those_over_all_pairs(y):
     class Doubled(MatrixSums):
         name = "doubled"
