@@ -90,6 +90,19 @@ def test_a_row_that_is_not_finite_is_not_finite_at_once(bad, coupling, solver, a
         ibnn.implicit_bias(y, -0.05, on_failure="raise", **options)
 
 
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("max_steps", [0, 1, 50])
+@pytest.mark.parametrize("engine", ["native", "portable"])
+def test_a_row_that_is_not_finite_is_nan_however_few_steps_are_allowed(coupling, max_steps, engine):
+    y = torch.stack([row(), row()])
+    y[0, 2] = torch.inf
+    options = {"coupling": coupling, "max_steps": max_steps, "engine": engine}
+    solution = ibnn.solve(y, -0.05, on_failure="ignore", **options)
+    assert solution.value[0].isnan().all()
+    assert solution.value[1].isfinite().all()
+    assert not solution.converged[0]
+
+
 def test_lam_and_slope_that_are_not_finite_spoil_their_own_channel():
     y = torch.stack([row(), row()])
     for lam, slope in (

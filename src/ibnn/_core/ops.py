@@ -91,7 +91,8 @@ def solve(
             residual[steep] = reached.residual / p
         if options.max_steps is not None:  # rows that take more are the solver's, from y on
             done &= steps <= options.max_steps
-            z[~done], steps = y[~done], steps * done
+            again = ~done & residual.isfinite()
+            z[again], steps = y[again], steps * done
     else:
         z = y.clone(memory_format=torch.contiguous_format)
         steps = torch.zeros_like(lam, dtype=torch.int32)
