@@ -77,8 +77,11 @@ class WindowSums(PairSums):
         return weight[tuple(size // 2 for size in weight.shape)]
 
     def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        return float(self.unread_bound(weight))
+
+    def unread_bound(self, weight: Tensor | None) -> Tensor:
         assert weight is not None
-        return 2 * float(weight.sum() - self.self_weight(weight, ()))
+        return 2 * (weight.sum() - self.self_weight(weight, ()))
 
     def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
         """Of a map without borders, which only lower it: the sum of w less the least value of its
