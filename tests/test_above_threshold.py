@@ -123,6 +123,23 @@ def test_what_is_unique_at_every_z_is_so_inside_vmap_and_on_a_device(coupling):
             assert on_host(unique(y.to(CUDA), lam)).tolist() == [expected] * 2
 
 
+def test_a_sigma_steeper_than_1_has_a_lower_threshold():
+    class Steep(ibnn.Sigma):
+        name, slope_bound = "steep", 2.0
+
+        def value(self, x):
+            return torch.tanh(2 * x)
+
+        def primitive(self, x):
+            return torch.log(torch.cosh(2 * x)) / 2
+
+    y = torch.zeros(1, 80)
+    threshold = ibnn.uniqueness_threshold(SLOPE, sigma=Steep())
+    # at equal units J is 1 - lam / threshold in every direction but that of the mean
+    assert ibnn.solve(y, 0.9 * threshold, SLOPE, sigma=Steep()).unique.all()
+    assert not ibnn.solve(y, 1.8 * threshold, SLOPE, sigma=Steep()).unique.any()
+
+
 def test_rows_of_no_units_have_one_solution():
     with pytest.warns(ibnn.ThresholdWarning):
         layer = ibnn.ImplicitBias(0.5, learn_lam=False)

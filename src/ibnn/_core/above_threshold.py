@@ -88,12 +88,13 @@ def is_unique(
     if not z.shape[-1]:
         return torch.ones_like(lam, dtype=torch.bool)
     strength = lam * slope
+    steepest = strength * how.sigma.slope_bound
     traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
     if traced or deferred_failures.is_asynchronous(z):
-        return (strength <= 0) | (strength * how.sums.unread_bound(weight) < 1)
+        return (steepest <= 0) | (steepest * how.sums.unread_bound(weight) < 1)
     if not bool((lam > 0).any()):  # nor a bound of the weights' eigenvalues to look for
         return torch.ones_like(lam, dtype=torch.bool)
-    proven = strength * how.sums.eigenvalue_bound(weight) < 1
+    proven = steepest * how.sums.eigenvalue_bound(weight) < 1
     if bool(proven.all()):
         return proven
     scaled = z * slope.unsqueeze(-1)
