@@ -152,6 +152,14 @@ def test_a_name_registered_again_means_the_new_part_and_layers_keep_theirs(y):
         assert layer.last_solve.steps == steps.max()
 
 
+@pytest.mark.parametrize("name", ["soft sign", "", "softsign\n"])
+def test_a_name_with_spaces_is_refused(name):
+    part = Softsign()
+    part.name = name
+    with pytest.raises(ValueError, match=r"sigma has name=.*; expected one without spaces"):
+        sigma.register(part)
+
+
 @pytest.mark.parametrize("ring", [Ring, FastRing])
 @pytest.mark.parametrize("lam", [-0.3, 0.04])
 def test_a_coupling_of_ones_own(ring, lam, y):

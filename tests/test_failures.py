@@ -213,7 +213,7 @@ REFUSED = {
     "lam of integers": (
         lambda: ibnn.implicit_bias(row(), torch.tensor(1)),
         TypeError,
-        "lam must be",
+        "lam must be a number or a floating-point tensor, got torch.int64",
     ),
     "lam as text": (lambda: ibnn.implicit_bias(row(), "0.1"), TypeError, "lam must be .*str"),
     "lam not finite": (lambda: ibnn.implicit_bias(row(), torch.inf), ValueError, "lam .*inf"),
@@ -254,6 +254,31 @@ REFUSED = {
         "on_failure='pray'.*raise.*warn.*ignore",
     ),
     "negative atol": (lambda: ibnn.implicit_bias(row(), 0.1, atol=-1.0), ValueError, "atol .*-1.0"),
+    "atol as text": (
+        lambda: ibnn.implicit_bias(row(), 0.1, atol="1e-6"),
+        ValueError,
+        "atol must be a non-negative number, got '1e-6'",
+    ),
+    "rtol of a layer as a tensor": (
+        lambda: ibnn.Linear(2, 2, rtol=torch.tensor(1e-6)),
+        ValueError,
+        "rtol must be a non-negative number, got tensor",
+    ),
+    "max_steps as a bool": (
+        lambda: ibnn.implicit_bias(row(), 0.1, max_steps=True),
+        ValueError,
+        "max_steps must be a non-negative int, got True",
+    ),
+    "an engine as an object": (
+        lambda: ibnn.implicit_bias(row(), 0.1, engine=ibnn.engines()["native"]),
+        TypeError,
+        r"^engine must be a name, one of \['native', [^\]]*\], got a NativeEngine$",
+    ),
+    "an unknown engine": (
+        lambda: ibnn.implicit_bias(row(), 0.1, engine="warp"),
+        ValueError,
+        r"^engine='warp' is not known; expected one of \['native', [^\]]*\]$",
+    ),
     "rtol NaN": (lambda: ibnn.implicit_bias(row(), 0.1, rtol=torch.nan), ValueError, "rtol .*nan"),
     "max_steps negative": (
         lambda: ibnn.implicit_bias(row(), 0.1, max_steps=-1),

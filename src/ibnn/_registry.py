@@ -41,7 +41,10 @@ class Registry(Generic[T]):
         """Makes `part` known by its name, in place of one registered before."""
         if not isinstance(part, self.kind):
             raise TypeError(f"{self.what} must be a {self.kind.__name__}, got {part!r}")
-        self._named[self._name(part)] = part
+        name = self._name(part)
+        if name.split() != [name]:
+            raise ValueError(f"{self.what} has name={name!r}; expected one without spaces")
+        self._named[name] = part
         for listener in _listeners:
             listener()
         return part

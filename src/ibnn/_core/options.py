@@ -3,6 +3,7 @@
 import math
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 from ibnn import engine as engines
@@ -50,10 +51,10 @@ class SolveOptions:
         if self.engine is not None:
             engines.check_name(self.engine)
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
-            if value is not None and not (math.isfinite(value) and value >= 0):
+            if value is not None and not (_is_number(value, Real) and 0 <= value < math.inf):
                 raise ValueError(f"{name} must be a non-negative number, got {value!r}")
         steps = self.max_steps
-        if steps is not None and (not isinstance(steps, int) or steps < 0):
+        if steps is not None and not (_is_number(steps, int) and steps >= 0):
             raise ValueError(f"max_steps must be a non-negative int, got {steps!r}")
         parts = (
             f"sums={pair_sums.REGISTRY.key(self.sums)}",
@@ -76,6 +77,10 @@ class SolveOptions:
     def layer_monitor(self) -> Monitor | None:
         """Where the solve leaves its record, while the layer it belongs to is alive."""
         return monitors.get(self.monitor)
+
+
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 # fields that are written as they are, and how each is read back

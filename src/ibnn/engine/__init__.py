@@ -59,7 +59,12 @@ def engines() -> dict[str, Engine]:
 
 
 def check_name(name: str) -> None:
-    _REGISTRY.resolve(name)
+    if not isinstance(name, str):
+        raise TypeError(
+            f"engine must be a name, one of {_REGISTRY.names()}, got a {type(name).__name__}"
+        )
+    if name not in _REGISTRY.names():
+        raise ValueError(f"engine={name!r} is not known; expected one of {_REGISTRY.names()}")
 
 
 def demanded(name: str | None) -> str | None:
@@ -79,7 +84,8 @@ def choose(case: Case, name: str | None = None) -> Engine | None:
 @registry_cache
 def _choose(case: Case, name: str | None) -> Engine | None:
     if name is not None:
-        engine = _REGISTRY.resolve(name)
+        check_name(name)
+        engine = _REGISTRY.lookup(name)
         reason = engine.declines(case)
         if reason is None:
             return engine
