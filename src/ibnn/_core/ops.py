@@ -1,4 +1,4 @@
-"""The opaque ops: a solve, a linear solve and three sums, as torch sees them.
+"""The opaque ops: a solve, a linear solve and four sums, as torch sees them.
 
 Rows of units in, rows of units out; real numbers only, no gradients (those are in `adjoint`). They
 are opaque ops so that `torch.compile` and `torch.export` keep them whole, and take text only: `how`

@@ -26,7 +26,8 @@ class SolveOptions:
 
     An op of torch takes tensors, numbers and text only, so the options have a `text` that `read`
     turns back into them: built-in parts in any process (an exported program), a user's own while
-    they are alive. A new option is a field here, and its use.
+    they are alive. A new option is a field here, how it is read back (`_PLAIN`), and a keyword of
+    the functions, the layers (`nn/`) and `convert`.
     """
 
     sums: PairSums
