@@ -5,6 +5,7 @@ import pytest
 import torch
 
 import ibnn
+from tests.pretend_device import CUDA, on_host, pretended
 
 SLOPE, T = 10.0, 0.1
 TIMES = (1.5, 3.0)
@@ -100,6 +101,51 @@ def test_unique_is_claimed_only_where_j_is_positive_definite():
             for z, unique in zip(solution.value.numpy(), solution.unique, strict=True):
                 least = np.linalg.eigvalsh(jacobian_of(z, times * T)).min()
                 assert least > 0 or not unique
+
+
+WEIGHTED = [ibnn.Uniform(-1), ibnn.Window(3), ibnn.Dense(units=20)]
+
+
+@pytest.mark.parametrize("coupling", WEIGHTED, ids=str)
+def test_what_is_unique_at_every_z_is_so_inside_vmap_and_on_a_device(coupling):
+    y = rows(20, 0.3)
+
+    def unique(y, lam):
+        how = {"coupling": coupling, "engine": "portable", "on_failure": "ignore"}
+        return ibnn.solve(y, lam, SLOPE, **how).unique
+
+    for times, expected in ((-3.0, True), (0.0, True), (0.5, True), (4.0, False)):
+        lam = times * T
+        assert unique(y, lam).all() or not expected
+        inside = torch.vmap(unique, (0, None))(y, torch.tensor(lam))
+        assert inside.tolist() == [expected] * 2
+        with pretended():
+            assert on_host(unique(y.to(CUDA), lam)).tolist() == [expected] * 2
+
+
+def test_a_sigma_steeper_than_1_has_a_lower_threshold():
+    class Steep(ibnn.Sigma):
+        name, slope_bound = "steep", 2.0
+
+        def value(self, x):
+            return torch.tanh(2 * x)
+
+        def primitive(self, x):
+            return torch.log(torch.cosh(2 * x)) / 2
+
+    y = torch.zeros(1, 80)
+    threshold = ibnn.uniqueness_threshold(SLOPE, sigma=Steep())
+    # at equal units J is 1 - lam / threshold in every direction but that of the mean
+    assert ibnn.solve(y, 0.9 * threshold, SLOPE, sigma=Steep()).unique.all()
+    assert not ibnn.solve(y, 1.8 * threshold, SLOPE, sigma=Steep()).unique.any()
+
+
+def test_rows_of_no_units_have_one_solution():
+    with pytest.warns(ibnn.ThresholdWarning):
+        layer = ibnn.ImplicitBias(0.5, learn_lam=False)
+    assert layer(torch.zeros(3, 0)).shape == (3, 0)
+    assert layer.last_solve.unique == 1
+    assert ibnn.solve(torch.zeros(3, 0), 0.5).unique.all()
 
 
 def test_an_unbounded_layer_trains_and_tells():

@@ -113,6 +113,53 @@ def test_a_registered_sigma_goes_by_its_name(y):
     torch.testing.assert_close(named, ibnn.implicit_bias(y, -0.3, sigma=Softsign()))
 
 
+def test_a_name_registered_again_means_the_new_part_and_layers_keep_theirs(y):
+    class Steeper(ibnn.Sigma):
+        name = "often"
+
+        def __init__(self, a):
+            self.a = a
+
+        def value(self, x):
+            return torch.tanh(self.a * x) / self.a
+
+        def primitive(self, x):
+            return torch.log(torch.cosh(self.a * x)) / self.a**2
+
+    @dataclass(frozen=True)
+    class Partial(solver.Iteration):
+        name: ClassVar[str] = "often"
+        rate: float
+
+        def step(self, system, z, residual, state):
+            return z - self.rate * residual, None, state
+
+    def solve(sigma, solver):
+        solution = ibnn.solve(y, -0.03, sigma=sigma, solver=solver, on_failure="ignore")
+        return solution.value, solution.steps
+
+    options = {"learn_lam": False, "dtype": torch.float64, "solver": "often"}
+    made = {}
+    for a, rate in ((1.0, 1.0), (3.0, 0.5)):
+        sigma.register(Steeper(a))
+        solver.register(Partial(rate))
+        expected = solve(Steeper(a), Partial(rate))
+        for found, wanted in zip(solve("often", "often"), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=0, atol=0)
+        made[ibnn.ImplicitBias(-0.03, sigma="often", **options)] = expected
+    for layer, (value, steps) in made.items():
+        torch.testing.assert_close(layer(y), value, rtol=0, atol=0)
+        assert layer.last_solve.steps == steps.max()
+
+
+@pytest.mark.parametrize("name", ["soft sign", "", "softsign\n"])
+def test_a_name_with_spaces_is_refused(name):
+    part = Softsign()
+    part.name = name
+    with pytest.raises(ValueError, match=r"sigma has name=.*; expected one without spaces"):
+        sigma.register(part)
+
+
 @pytest.mark.parametrize("ring", [Ring, FastRing])
 @pytest.mark.parametrize("lam", [-0.3, 0.04])
 def test_a_coupling_of_ones_own(ring, lam, y):
@@ -150,6 +197,18 @@ def test_weights_the_theory_does_not_allow_are_refused(matrix, said, y):
 
     with pytest.raises(ValueError, match=said):
         ibnn.implicit_bias(y, -0.1, coupling=Wrong())
+
+
+@pytest.mark.parametrize("returned", [None, [[0.0, 1.0], [1.0, 0.0]]])
+def test_a_weight_that_is_no_tensor_is_refused(returned, y):
+    class Forgotten(ibnn.Coupling):
+        def weight(self, dtype=None, units=None):
+            return returned
+
+    kind = type(returned).__name__
+    said = rf"Forgotten.weight returned {kind}; expected a tensor of shape \(7, 7\)"
+    with pytest.raises(TypeError, match=said):
+        ibnn.implicit_bias(y, -0.1, coupling=Forgotten())
 
 
 def test_sums_of_ones_own_may_start_from_those_over_all_pairs(y):

@@ -128,6 +128,19 @@ def test_a_row_that_is_not_finite_is_not_finite_at_once(bad, coupling, solver, a
         ibnn.implicit_bias(y, -0.05, on_failure="raise", **options)
 
 
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
+@pytest.mark.parametrize("max_steps", [0, 1, 50])
+@pytest.mark.parametrize("engine", ["native", "portable"])
+def test_a_row_that_is_not_finite_is_nan_however_few_steps_are_allowed(coupling, max_steps, engine):
+    y = torch.stack([row(), row()])
+    y[0, 2] = torch.inf
+    options = {"coupling": coupling, "max_steps": max_steps, "engine": engine}
+    solution = ibnn.solve(y, -0.05, on_failure="ignore", **options)
+    assert solution.value[0].isnan().all()
+    assert solution.value[1].isfinite().all()
+    assert not solution.converged[0]
+
+
 def test_lam_and_slope_that_are_not_finite_spoil_their_own_channel():
     y = torch.stack([row(), row()])
     for lam, slope in (
@@ -238,7 +251,7 @@ REFUSED = {
     "lam of integers": (
         lambda: ibnn.implicit_bias(row(), torch.tensor(1)),
         TypeError,
-        "lam must be",
+        "lam must be a number or a floating-point tensor, got torch.int64",
     ),
     "lam as text": (lambda: ibnn.implicit_bias(row(), "0.1"), TypeError, "lam must be .*str"),
     "lam not finite": (lambda: ibnn.implicit_bias(row(), torch.inf), ValueError, "lam .*inf"),
@@ -294,6 +307,31 @@ REFUSED = {
         "on_failure='pray'.*raise.*warn.*ignore",
     ),
     "negative atol": (lambda: ibnn.implicit_bias(row(), 0.1, atol=-1.0), ValueError, "atol .*-1.0"),
+    "atol as text": (
+        lambda: ibnn.implicit_bias(row(), 0.1, atol="1e-6"),
+        ValueError,
+        "atol must be a non-negative number, got '1e-6'",
+    ),
+    "rtol of a layer as a tensor": (
+        lambda: ibnn.Linear(2, 2, rtol=torch.tensor(1e-6)),
+        ValueError,
+        "rtol must be a non-negative number, got tensor",
+    ),
+    "max_steps as a bool": (
+        lambda: ibnn.implicit_bias(row(), 0.1, max_steps=True),
+        ValueError,
+        "max_steps must be a non-negative int, got True",
+    ),
+    "an engine as an object": (
+        lambda: ibnn.implicit_bias(row(), 0.1, engine=ibnn.engines()["native"]),
+        TypeError,
+        r"^engine must be a name, one of \['native', [^\]]*\], got a NativeEngine$",
+    ),
+    "an unknown engine": (
+        lambda: ibnn.implicit_bias(row(), 0.1, engine="warp"),
+        ValueError,
+        r"^engine='warp' is not known; expected one of \['native', [^\]]*\]$",
+    ),
     "rtol NaN": (lambda: ibnn.implicit_bias(row(), 0.1, rtol=torch.nan), ValueError, "rtol .*nan"),
     "max_steps negative": (
         lambda: ibnn.implicit_bias(row(), 0.1, max_steps=-1),

@@ -95,6 +95,22 @@ def test_a_sigma_of_ones_own_solves_its_equation_and_goes_backward():
     torch.testing.assert_close(grad, torch.ones_like(y))  # the mean is kept
 
 
+def test_inference_mode_does_not_change_a_sigma_of_ones_own():
+    y = torch.linspace(-1, 1, 6, dtype=torch.float64).expand(2, 6)
+    expected = ibnn.solve(y, 0.3, sigma=Softsign())
+    slopes = [Softsign().derivative(y, order) for order in range(4)]
+    with torch.inference_mode():
+        made_here = y.clone()
+        for x in (y, made_here):
+            for order, slope in enumerate(slopes):
+                assert torch.equal(Softsign().derivative(x, order), slope)
+            found = ibnn.solve(x, 0.3, sigma=Softsign())
+            assert torch.equal(found.value, expected.value)
+            assert torch.equal(found.steps, expected.steps)
+            assert torch.equal(found.unique, expected.unique)
+    assert torch.equal(Softsign().derivative(made_here, 1), slopes[1])
+
+
 def test_slopes_of_ones_own_sigma_are_worked_out_once_for_all_products_at_one_z():
     class Counted(Softsign):
         slopes = 0

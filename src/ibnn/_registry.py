@@ -1,9 +1,27 @@
 """Parts by name: built-in ones, those a user registered, and unnamed objects while they live."""
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_listeners: list[Callable[[], None]] = []
+
+
+def after_registration(listener: Callable[[], None]) -> Callable[[], None]:
+    """A decorator: the function is called after a part of any kind was registered."""
+    _listeners.append(listener)
+    return listener
+
+
+def registry_cache(function: F) -> F:
+    """`lru_cache` for what depends on which parts are registered."""
+    cached: Any = lru_cache(maxsize=1024)(function)
+    after_registration(cached.cache_clear)
+    return cached
 
 
 class Registry(Generic[T]):
@@ -23,7 +41,12 @@ class Registry(Generic[T]):
         """Makes `part` known by its name, in place of one registered before."""
         if not isinstance(part, self.kind):
             raise TypeError(f"{self.what} must be a {self.kind.__name__}, got {part!r}")
-        self._named[self._name(part)] = part
+        name = self._name(part)
+        if name.split() != [name]:
+            raise ValueError(f"{self.what} has name={name!r}; expected one without spaces")
+        self._named[name] = part
+        for listener in _listeners:
+            listener()
         return part
 
     def names(self) -> list[str]:

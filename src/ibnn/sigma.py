@@ -66,8 +66,9 @@ class Sigma:
         """
         if order < 0:
             return self.primitive(x)
-        with torch.enable_grad():
-            point = x.detach().requires_grad_()
+        # inference mode would record nothing, and its tensors cannot be differentiated by
+        with torch.inference_mode(False), torch.enable_grad():
+            point = (x.clone() if x.is_inference() else x).detach().requires_grad_()
             result = self.value(point)
             for _ in range(order):
                 if not result.requires_grad:

@@ -74,9 +74,13 @@ def test_a_window_of_one_number_takes_the_dims_of_its_layer():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"kernel_size": 4}, "odd numbers .* got 4"),
-        ({"kernel_size": 0}, "odd numbers"),
-        ({"kernel_size": (3, -1)}, "odd numbers"),
+        ({"kernel_size": 4}, "odd ints .* got 4"),
+        ({"kernel_size": 0}, "odd ints"),
+        ({"kernel_size": (3, -1)}, "odd ints"),
+        ({"kernel_size": 5.0}, "one to three odd ints .* got 5.0"),
+        ({"kernel_size": (3.0, 3)}, r"odd ints .* got \(3.0, 3\)"),
+        ({"kernel_size": "3"}, "odd ints .* got '3'"),
+        ({"kernel_size": None}, "odd ints .* got None"),
         ({"kernel_size": (3, 3, 3, 3)}, "one to three"),
         ({"kernel_size": 3, "profile": "disc"}, "profile='disc'.*'box' or 'gaussian'"),
         ({"kernel_size": 3, "std": 1.0}, "a box has no std"),

@@ -57,3 +57,18 @@ def test_the_gradient_of_one_slope_is_that_of_the_pairs(memory, lam, dtype, gene
     allowed = {torch.float32: 1e-5, torch.float64: 1e-9}[dtype] * terms.abs().sum()
     assert abs(slope.grad - terms.sum()) <= allowed
     assert (each.grad - terms.sum((0, 2))).abs().max() <= allowed
+
+
+def test_the_engine_is_asked_for_a_pair_sum_of_order_1(generator, monkeypatch):
+    asked, engine = [], ibnn.engines()["native"]
+
+    def slope_change(case, z):
+        asked.append((case.operation, case.order))
+        return type(engine).slope_change(engine, case, z)
+
+    monkeypatch.setattr(engine, "slope_change", slope_change)
+    layer = ibnn.ImplicitBias(-0.2, learn_slope=True)
+    layer(torch.randn(3, 20, generator=generator)).square().sum().backward()
+    each = torch.full((3,), 8.0, requires_grad=True)
+    ibnn.implicit_bias(torch.randn(3, 20, generator=generator), -0.2, each).sum().backward()
+    assert asked == [("pair_sum", 1)] * 2

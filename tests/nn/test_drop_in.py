@@ -136,6 +136,19 @@ class TestState:
         layer = ibnn.Conv2d(1, 2, 3, lam=[-0.3, 0.0])
         with pytest.raises(ValueError, match="joins channels, which needs one lam"):
             layer.coupling = "layer"
+        assert "coupling=space" in repr(layer)
+
+    def test_a_sigma_without_a_threshold_is_refused_where_lam_is_bounded(self):
+        layer = ibnn.Linear(4, 6, lam=-0.1)
+        x = torch.randn(2, 4)
+        before = layer(x)
+        with pytest.raises(ValueError, match="sigma peaked is not certified"):
+            layer.sigma = "peaked"
+        assert layer.sigma.name == "tanh"
+        torch.testing.assert_close(layer(x), before, rtol=0, atol=0)
+        free = ibnn.Linear(4, 6, lam=-0.1, bounded=False)
+        free.sigma = "peaked"
+        assert free(x).isfinite().all()
 
     def test_the_default_device_is_respected(self):
         with torch.device("meta"):
@@ -345,9 +358,16 @@ class TestLamOneCanTrust:
         with pytest.raises(ValueError, match="bounded must be True, False or"):
             ibnn.Linear(2, 2, bounded=bounded)
 
-    def test_a_fixed_lam_must_lie_within(self):
+    @pytest.mark.parametrize("kind", [tuple, list, torch.tensor])
+    def test_a_fixed_lam_must_lie_within(self, kind):
         with pytest.raises(ValueError, match="outside of bounded"):
-            ibnn.Linear(2, 2, lam=0.05, learn_lam=False, bounded=(-1.0, 0.0))
+            ibnn.Linear(2, 2, lam=0.05, learn_lam=False, bounded=kind((-1.0, 0.0)))
+
+    @pytest.mark.parametrize("kind", [tuple, list, torch.tensor])
+    def test_bounds_are_a_pair_of_floats_however_they_were_written(self, kind):
+        layer = ibnn.Linear(2, 2, lam=-0.1, bounded=kind((-1, 0)))
+        assert layer.bounded == (-1.0, 0.0)
+        assert "bounded=(-1.0, 0.0)" in repr(layer)
 
     def test_converting_above_the_threshold_warns(self):
         with pytest.warns(ibnn.ThresholdWarning, match=r"lam=5 is above the threshold 0\.1"):

@@ -185,6 +185,25 @@ def test_a_start_at_the_solution_needs_no_step(solver):
     assert torch.equal(solution.value, z) or (solution.value - z).abs().max() < 1e-15
 
 
+@pytest.mark.parametrize("adjoint", ["implicit", "unrolled"])
+@pytest.mark.parametrize("solver", [*SOLVERS, Lite()], ids=name)
+def test_autocast_changes_no_step(solver, adjoint, generator):
+    y = (0.3 * torch.randn(3, 12, generator=generator)).requires_grad_()
+    options = {"solver": solver, "adjoint": adjoint, "on_failure": "ignore"}
+
+    def steps():
+        found = ibnn.solve(y, -0.05, **options)
+        return found.value, found.steps, found.residual
+
+    expected = steps()
+    with torch.autocast("cpu", torch.bfloat16):
+        found = steps()
+    for one, other in zip(found, expected, strict=True):
+        assert torch.equal(one, other)
+    grads = [torch.autograd.grad(z.square().sum(), y)[0] for z, *_ in (found, expected)]
+    assert torch.equal(*grads)
+
+
 def test_solvers_can_be_named_and_a_user_may_bring_one():
     class Twice(ibnn.solver.Solver):
         name = "newton, twice"

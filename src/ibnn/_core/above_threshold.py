@@ -76,23 +76,25 @@ def is_unique(
     how: SolveOptions,
 ) -> Tensor:
     """Whether J is proven positive definite at each row of z, so that it is a stable minimum
-    with no other solution nearby; always so below the threshold.
+    with no other solution nearby.
 
     J = diag(1 - c d) + c K, d_i = sum_k K_ik, K_ik = w_ik s'(z_k - z_i). Where K is positive
     semidefinite c d < 1 is enough; else c d < 1/2 is, by Gershgorin. What this leaves open is
-    decided by J itself in short rows of uniform weights. Of an uncertified sigma nothing is proven.
+    decided by J itself in short rows of uniform weights. Where no number can be read, only a bound
+    of J at every z counts. Of an uncertified sigma nothing is proven.
     """
     if not how.sigma.certified:
         return lam == 0
-    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if traced or deferred_failures.is_asynchronous(
-        z
-    ):  # no value can be looked at: only the threshold counts
-        return lam * slope < (1 if weight is None else 0)
-    if not bool((lam > 0).any()):  # nor a bound of the weights' eigenvalues to look for
+    if not z.shape[-1]:
         return torch.ones_like(lam, dtype=torch.bool)
     strength = lam * slope
-    proven = strength * how.sums.eigenvalue_bound(weight) < 1
+    steepest = strength * how.sigma.slope_bound
+    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+    if traced or deferred_failures.is_asynchronous(z):
+        return (steepest <= 0) | (steepest * how.sums.unread_bound(weight) < 1)
+    if not bool((lam > 0).any()):  # nor a bound of the weights' eigenvalues to look for
+        return torch.ones_like(lam, dtype=torch.bool)
+    proven = steepest * how.sums.eigenvalue_bound(weight) < 1
     if bool(proven.all()):
         return proven
     scaled = z * slope.unsqueeze(-1)

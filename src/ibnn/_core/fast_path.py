@@ -17,6 +17,7 @@ from ibnn._core import adjoint, scalar_lam
 from ibnn._core.custom_op import has_active_transform, needs_dispatch
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows, memory_format_of
+from ibnn._registry import registry_cache
 from ibnn.coupling import Coupling
 from ibnn.engine import Case, Engine
 
@@ -28,10 +29,11 @@ class Route(NamedTuple):
 
     rows: Rows
     case: Case
+    case_of_sums: Case
     engine: Engine
 
 
-@engines.registry_cache
+@registry_cache
 def _route(shape, dims, dtype, memory_format, values, sums, sigma, demanded) -> Route | None:
     """None where rows have more than one lam or slope, or one they would have to round."""
     for value_shape, value_dtype in values:
@@ -42,9 +44,9 @@ def _route(shape, dims, dtype, memory_format, values, sums, sigma, demanded) -> 
     rows = Rows(shape, dims, dtype, _HOST, memory_format)
     case = Case("solve", sums, sigma, rows.dtype, _HOST.type, rows.count, rows.units)
     engine = engines.choose(case, demanded)
-    return (
-        Route(rows, case, engine) if engine is not None and engine.scalar_lam is not None else None
-    )
+    if engine is None or engine.scalar_lam is None:
+        return None
+    return Route(rows, case, case._replace(operation="pair_sum", order=1), engine)
 
 
 def fast_path(
@@ -113,12 +115,12 @@ def _gradients(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...] | None:
     if ctx.options.adjoint != "implicit" or needs_dispatch(g):
         return None
     lam, slope, weight, z = ctx.saved_tensors
-    rows, case, engine = ctx.route
+    rows, case, case_of_sums, engine = ctx.route
     _, of_lam, of_slope, *_ = ctx.needs_input_grad
     change = None
     if of_slope:
         flat = z.reshape(rows.count, rows.size)
-        change = engine.slope_change(case, flat) if weight is None else None
+        change = engine.slope_change(case_of_sums, flat) if weight is None else None
         if change is None:
             return None
     strength = lam.item() * slope.item()

@@ -1,4 +1,4 @@
-"""The opaque ops: a solve, a linear solve and three sums, as torch sees them.
+"""The opaque ops: a solve, a linear solve and four sums, as torch sees them.
 
 Rows of units in, rows of units out; real numbers only, no gradients (those are in `adjoint`). They
 are opaque ops so that `torch.compile` and `torch.export` keep them whole, and take text only: `how`
@@ -91,7 +91,8 @@ def solve(
             residual[steep] = reached.residual / p
         if options.max_steps is not None:  # rows that take more are the solver's, from y on
             done &= steps <= options.max_steps
-            z[~done], steps = y[~done], steps * done
+            again = ~done & residual.isfinite()
+            z[again], steps = y[again], steps * done
     else:
         z = y.clone(memory_format=torch.contiguous_format)
         steps = torch.zeros_like(lam, dtype=torch.int32)

@@ -2,7 +2,8 @@
 
 import math
 from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from ibnn import engine as engines
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
 from ibnn._core.solution import Monitor, monitors
+from ibnn._registry import registry_cache
 from ibnn.coupling import sums as pair_sums
 from ibnn.coupling.sums import PairSums
 from ibnn.sigma import Sigma
@@ -26,7 +28,8 @@ class SolveOptions:
 
     An op of torch takes tensors, numbers and text only, so the options have a `text` that `read`
     turns back into them: built-in parts in any process (an exported program), a user's own while
-    they are alive. A new option is a field here, and its use.
+    they are alive. A new option is a field here, how it is read back (`_PLAIN`), and a keyword of
+    the functions, the layers (`nn/`) and `convert`.
     """
 
     sums: PairSums
@@ -52,10 +55,10 @@ class SolveOptions:
         if self.engine is not None:
             engines.check_name(self.engine)
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
-            if value is not None and not (math.isfinite(value) and value >= 0):
+            if value is not None and not (_is_number(value, Real) and 0 <= value < math.inf):
                 raise ValueError(f"{name} must be a non-negative number, got {value!r}")
         steps = self.max_steps
-        if steps is not None and (not isinstance(steps, int) or steps < 0):
+        if steps is not None and not (_is_number(steps, int) and steps >= 0):
             raise ValueError(f"max_steps must be a non-negative int, got {steps!r}")
         parts = (
             f"sums={pair_sums.REGISTRY.key(self.sums)}",
@@ -88,6 +91,10 @@ class SolveOptions:
         return monitors.get(self.monitor)
 
 
+def _is_number(value: Any, kind: type) -> bool:
+    return isinstance(value, kind) and not isinstance(value, bool)
+
+
 # fields that are written as they are, and how each is read back
 _PLAIN = {
     "adjoint": str,
@@ -103,7 +110,7 @@ assert {f.name for f in fields(SolveOptions) if f.init} == {*_PLAIN, "sums", "si
 _is_exporting = getattr(torch.compiler, "is_exporting", lambda: False)
 
 
-@lru_cache(maxsize=1024)
+@registry_cache
 def read(text: str) -> SolveOptions:
     """The options with this `text`."""
     values: dict[str, Any] = dict(part.split("=", 1) for part in text.split(" "))

@@ -99,7 +99,9 @@ class Rows:
                 raise ValueError(f"{name} must be {wanted}, got {value!r}")
             return torch.full((), float(value), dtype=self.dtype, device=self._device)
         if not value.is_floating_point():
-            raise TypeError(f"{name} must be a number or a floating-point tensor")
+            raise TypeError(
+                f"{name} must be a number or a floating-point tensor, got {value.dtype}"
+            )
         if value.numel() == 1 and value.ndim <= 1:
             return value
         expected = "a scalar (one value per channel needs y = (..., channel, units))"

@@ -34,10 +34,11 @@ class Solution:
         converged: of each row, whether it was solved.
         residual: of each row, its largest one.
         steps: of each row, how many it took.
-        unique: of each row, whether no other solution is proven to be near: always below the
-            threshold; above it, where the energy is strictly convex around z. Never where sigma
-            is not certified, unless lam = 0. On a GPU and inside torch.func and torch.compile only
-            the threshold is checked.
+        unique: of each row, whether it is proven that no other solution is near: for lam <= 0 and
+            below the threshold (that of weights which are not uniform is found by a bound, and may
+            be somewhat lower than `uniqueness_threshold`); above it, where the energy is strictly
+            convex around z. Never where sigma is not certified, unless lam = 0. On a GPU and inside
+            torch.func and torch.compile only the threshold is checked.
     """
 
     value: Tensor

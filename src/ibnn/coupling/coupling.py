@@ -76,18 +76,23 @@ class Coupling(nn.Module):
             units: the shape of a row.
         """
         weight = self.weight(dtype, units)
-        if weight is None or type(self).__module__.startswith("ibnn.coupling"):
+        if type(self).__module__.startswith("ibnn.coupling"):
             return weight
-        name = type(self).__name__
-        if self.sums is MATRIX:
-            size = torch.Size(units).numel()
-            if weight.shape != (size, size):
-                raise ValueError(
-                    f"{name}.weight has shape {tuple(weight.shape)}; expected {(size, size)} for "
-                    f"rows of {tuple(units)} units"
-                )
-            if not torch.compiler.is_compiling():
-                _check_matrix(name, weight.detach(), self)
+        if self.sums is not MATRIX:
+            return None if weight is None else weight.to(dtype)
+        name, size = type(self).__name__, torch.Size(units).numel()
+        if not isinstance(weight, Tensor):
+            raise TypeError(
+                f"{name}.weight returned {type(weight).__name__}; expected a tensor of shape "
+                f"{(size, size)}, or `sums` of its own that need none"
+            )
+        if weight.shape != (size, size):
+            raise ValueError(
+                f"{name}.weight has shape {tuple(weight.shape)}; expected {(size, size)} for "
+                f"rows of {tuple(units)} units"
+            )
+        if not torch.compiler.is_compiling():
+            _check_matrix(name, weight.detach(), self)
         return weight.to(dtype)
 
 

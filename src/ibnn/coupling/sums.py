@@ -7,7 +7,7 @@ in units where sigma has slope 1.
 """
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import inf, prod
 
 import torch
 from torch import Tensor
@@ -63,6 +63,11 @@ class PairSums:
         """A cheap bound on the largest eigenvalue of the Laplacian of w."""
         raise NotImplementedError
 
+    def unread_bound(self, weight: Tensor | None) -> "float | Tensor":
+        """The same without reading a number of the weights, which may be on a GPU or inside
+        torch.func; inf where there is none."""
+        return inf
+
     def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
         """The eigenvalue itself, at any price that is worth paying near the threshold."""
         return self.eigenvalue_bound(weight)
@@ -94,6 +99,9 @@ class UniformSums(PairSums):
         return _on_kept_slopes(z, sigma, None)
 
     def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        return 1.0
+
+    def unread_bound(self, weight: Tensor | None) -> float:
         return 1.0
 
     def self_weight(self, weight: Tensor | None, units: Sequence[int]) -> float:
@@ -142,9 +150,12 @@ class MatrixSums(PairSums):
         return weight.T
 
     def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        return float(self.unread_bound(weight))
+
+    def unread_bound(self, weight: Tensor | None) -> Tensor:
         """Gershgorin."""
         assert weight is not None
-        return 2 * float((weight.sum(1) - weight.diagonal()).amax())
+        return 2 * (weight.sum(1) - weight.diagonal()).amax()
 
     def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
         if len(weight) > _MOST_UNITS:

@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -77,8 +78,11 @@ class WindowSums(PairSums):
         return weight[tuple(size // 2 for size in weight.shape)]
 
     def eigenvalue_bound(self, weight: Tensor | None) -> float:
+        return float(self.unread_bound(weight))
+
+    def unread_bound(self, weight: Tensor | None) -> Tensor:
         assert weight is not None
-        return 2 * float(weight.sum() - self.self_weight(weight, ()))
+        return 2 * (weight.sum() - self.self_weight(weight, ()))
 
     def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
         """Of a map without borders, which only lower it: the sum of w less the least value of its
@@ -162,11 +166,12 @@ class Window(Coupling):
         learnable: bool = False,
     ) -> None:
         super().__init__()
-        self.single = isinstance(kernel_size, int)
-        size = (kernel_size,) if isinstance(kernel_size, int) else tuple(kernel_size)
+        self.single = not isinstance(kernel_size, Iterable)
+        given = kernel_size if isinstance(kernel_size, Iterable) else (kernel_size,)
+        size = tuple(int(k) if isinstance(k, Integral) else 0 for k in given)
         if not 1 <= len(size) <= 3 or any(k < 1 or k % 2 == 0 for k in size):
             raise ValueError(
-                f"kernel_size must be one to three odd numbers (w_ik = w_ki), got {kernel_size!r}"
+                f"kernel_size must be one to three odd ints (w_ik = w_ki), got {kernel_size!r}"
             )
         if profile not in ("box", "gaussian"):
             raise ValueError(f"profile={profile!r} is not known; expected 'box' or 'gaussian'")

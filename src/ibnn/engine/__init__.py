@@ -7,11 +7,8 @@ IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 """
 
 import os
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any
 
-from ibnn._registry import Registry
+from ibnn._registry import Registry, registry_cache
 from ibnn.engine.base import (
     AT_SADDLE,
     AdjointSolutions,
@@ -38,7 +35,6 @@ __all__ = [
     "demanded",
     "engines",
     "register",
-    "registry_cache",
 ]
 
 # in the order they are asked
@@ -47,14 +43,6 @@ _REGISTRY.register(NativeEngine())
 _REGISTRY.register(TritonEngine())
 _REGISTRY.register(PortableEngine())
 
-_kept: list[Any] = []
-
-
-def registry_cache(function: Callable[..., Any]) -> Any:
-    """`lru_cache` for what depends on which engines there are."""
-    _kept.append(lru_cache(maxsize=512)(function))
-    return _kept[-1]
-
 
 def register(engine: Engine) -> Engine:
     """Makes an engine known; it is asked after those that are known already, or when demanded.
@@ -62,8 +50,6 @@ def register(engine: Engine) -> Engine:
     Args:
         engine: an instance; its `name` is what users write.
     """
-    for kept in _kept:
-        kept.cache_clear()
     return _REGISTRY.register(engine)
 
 
@@ -73,7 +59,12 @@ def engines() -> dict[str, Engine]:
 
 
 def check_name(name: str) -> None:
-    _REGISTRY.resolve(name)
+    if not isinstance(name, str):
+        raise TypeError(
+            f"engine must be a name, one of {_REGISTRY.names()}, got a {type(name).__name__}"
+        )
+    if name not in _REGISTRY.names():
+        raise ValueError(f"engine={name!r} is not known; expected one of {_REGISTRY.names()}")
 
 
 def demanded(name: str | None) -> str | None:
@@ -93,7 +84,8 @@ def choose(case: Case, name: str | None = None) -> Engine | None:
 @registry_cache
 def _choose(case: Case, name: str | None) -> Engine | None:
     if name is not None:
-        engine = _REGISTRY.resolve(name)
+        check_name(name)
+        engine = _REGISTRY.lookup(name)
         reason = engine.declines(case)
         if reason is None:
             return engine

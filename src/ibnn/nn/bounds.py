@@ -48,15 +48,17 @@ class Limits:
         return lam if self.high is None else keep_below(lam, self.high)
 
 
-def check_bounded(bounded: Any) -> None:
+def checked_bounded(bounded: Any) -> Bounded:
+    """True, False or a pair of floats."""
     if isinstance(bounded, bool):
-        return
+        return bounded
     try:
         low, high = map(float, bounded)
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not low < high:
         raise ValueError(f"bounded must be True, False or (low, high) of lam, got {bounded!r}")
+    return low, high
 
 
 def limits_of(bounded: Bounded, slope: Tensor, coupling: Coupling, sigma: Sigma) -> Limits:

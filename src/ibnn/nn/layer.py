@@ -13,13 +13,14 @@ from torch import Tensor, fx, nn
 from ibnn import solver as solvers
 from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.options import SolveOptions
-from ibnn._core.solution import LastSolve, Monitor
+from ibnn._core.solution import LastSolve, Monitor, monitors
 from ibnn._core.solve import value_of_rows
 from ibnn._core.transforms import is_plain
+from ibnn._registry import after_registration
 from ibnn.coupling import Coupling
 from ibnn.functional import solve_options
 from ibnn.nn import record
-from ibnn.nn.bounds import Bounded, Limits, check_bounded, check_lam, keep_above, limits_of
+from ibnn.nn.bounds import Bounded, Limits, check_lam, checked_bounded, keep_above, limits_of
 from ibnn.nn.choices import number_or_channels, resolve_coupling, short
 from ibnn.sigma import Sigma
 from ibnn.sigma import resolve as resolve_sigma
@@ -78,16 +79,11 @@ class ImplicitLayer(nn.Module):
         self._spatial_dims, self._channels = spatial_dims, channels
         self.sigma = resolve_sigma(sigma)
         self.learn_lam, self.learn_slope = learn_lam, learn_slope
-        check_bounded(bounded)
-        self.bounded = bounded
+        self.bounded = bounded = checked_bounded(bounded)
         self.solver = solvers.resolve(solver)
         self.adjoint, self.engine = adjoint, engine
         self.atol, self.rtol, self.max_steps = atol, rtol, max_steps
         self.on_failure = on_failure
-        if learn_lam and bounded and not self.sigma.certified:
-            raise ValueError(
-                f"sigma {self.sigma.name} is not certified: learn lam with bounded=False"
-            )
         device = torch.get_default_device() if device is None else torch.device(device)
         self._set_coupling(coupling, device)
         dtype = dtype or torch.get_default_dtype()
@@ -138,6 +134,10 @@ class ImplicitLayer(nn.Module):
 
     def _write_options(self) -> None:
         """The options of this layer's solves, made and checked once."""
+        if self.learn_lam and self.bounded and not self.sigma.certified:
+            raise ValueError(
+                f"sigma {self.sigma.name} is not certified: learn lam with bounded=False"
+            )
         self._options_of = self._monitor.number
         self._known_limits: tuple[Tensor, int, Bounded, Limits] | None = None
         self._monitor.layer = weakref.ref(self)
@@ -160,7 +160,7 @@ class ImplicitLayer(nn.Module):
             record.refuse_fusion()
         if name not in _HOW or "_options" not in self.__dict__:
             return super().__setattr__(name, value)
-        before = getattr(self, name)
+        before, coupling_name = getattr(self, name), self._coupling_name
         self._set_choice(name, value)
         try:
             if name == "coupling" and self._lam_count() == 1 < self.lam.numel():
@@ -171,6 +171,7 @@ class ImplicitLayer(nn.Module):
             self._write_options()
         except (TypeError, ValueError):
             self._set_choice(name, before)
+            object.__setattr__(self, "_coupling_name", coupling_name)
             raise
 
     def _set_choice(self, name: str, value: Any) -> None:
@@ -348,6 +349,15 @@ def _on_device(coupling: Coupling, device: torch.device) -> Coupling:
     if all(tensor.device == here for tensor in tensors):
         return coupling
     return copy.deepcopy(coupling).to(device)
+
+
+@after_registration
+def _rewrite_options() -> None:
+    """Layers keep the parts they have, whose names may mean other ones now."""
+    for monitor in list(monitors.values()):
+        layer = monitor.layer()
+        if isinstance(layer, ImplicitLayer):
+            layer._write_options()
 
 
 def is_symbolic(input: Any) -> bool:

@@ -92,6 +92,14 @@ class Iteration(Solver):
         raise NotImplementedError
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
+        device = start.device.type
+        if not torch.is_autocast_enabled(device):
+            return self._iterate(system, start, max_steps)
+        # products of matrices would be rounded to half precision
+        with torch.autocast(device, enabled=False):
+            return self._iterate(system, start, max_steps)
+
+    def _iterate(self, system: System, start: Tensor, max_steps: int) -> Found:
         everything, z, residual = system, start, system.residual(start)
         active = torch.arange(len(z), device=z.device)
         none = torch.zeros(len(z), dtype=torch.int32, device=z.device)

@@ -18,8 +18,9 @@ class Gradient(Iteration):
     Args:
         step_rule: "fixed" takes `tau` in every step; "armijo" halves it until the energy has
             fallen; "wolfe" also grows it until the slope along the step has flattened.
-        tau: the step, or where its search begins (default: 1 / (1 + max(0, -lam) slope mu), the
-            largest one proven to line_search, if fixed; 1 if searched).
+        tau: the step, or where its search begins (default: 1 / (1 + max(0, -lam) slope mu), one
+            over the largest curvature of the energy, so that no step climbs, if fixed; 1 if
+            searched).
     """
 
     name: ClassVar[str] = "gradient"

@@ -49,10 +49,10 @@ def adjoint_of_units(
 
 
 @triton.jit
-def solve_units(g, kernel, q, live, density, c, share, running, SORTED: tl.constexpr):
+def solve_units(g, kernel, q, live, density, c, allowed, running, SORTED: tl.constexpr):
     """v where the points are the units: J is symmetric, and definite for c < 1.
 
-    The largest |J v - g| is at most `share`, unless products ran out.
+    The largest |J v - g| is at most `allowed`, unless products ran out.
     """
     m = rise(density - q, c)
     v = tl.zeros_like(g)
@@ -61,11 +61,11 @@ def solve_units(g, kernel, q, live, density, c, share, running, SORTED: tl.const
     energy = tl.sum(r * p, 1, keep_dims=True)
     left = tl.max(tl.abs(r), 1, keep_dims=True)
     n = 0
-    while (n < PRODUCTS) & (tl.max(((left > share) & (energy > 0.0)).to(tl.int32)) > 0):
+    while (n < PRODUCTS) & (tl.max(((left > allowed) & (energy > 0.0)).to(tl.int32)) > 0):
         jp = (1.0 - c * density) * p + c * times(kernel, q * p, running, SORTED)
         jp = tl.where(live, jp, 0.0)
         curve = tl.sum(p * jp, 1, keep_dims=True)
-        open = (left > share) & (energy > 0.0) & (curve > 0.0)
+        open = (left > allowed) & (energy > 0.0) & (curve > 0.0)
         length = tl.where(open, energy / curve, 0.0)
         v += length * p
         r -= length * jp
@@ -78,17 +78,17 @@ def solve_units(g, kernel, q, live, density, c, share, running, SORTED: tl.const
 
 
 @triton.jit
-def solve_nodes(g, kernel, q, density, c, share, running, SORTED: tl.constexpr):
+def solve_nodes(g, kernel, q, density, c, allowed, running, SORTED: tl.constexpr):
     """v where the points are nodes, some of whose weights may be negative."""
     m = rise(density, c)
     kw, _ = smoothed_solution(
-        q * m * g, c * q * m, kernel, c, share, running, SORTED
+        q * m * g, c * q * m, kernel, c, allowed, running, SORTED
     )  # fmt: skip
     return m * (g - c * kw)
 
 
 @triton.jit
-def smoothed_solution(x, mix, kernel, c, share, running, SORTED: tl.constexpr):
+def smoothed_solution(x, mix, kernel, c, allowed, running, SORTED: tl.constexpr):
     """K w with w + mix K w = x, and the largest |c K r|, r what is left of x.
 
     With mix = c q m, m = 1 / (1 - c d), and x = q m g, w are the weights of v = m (g - c K w), and
@@ -102,10 +102,10 @@ def smoothed_solution(x, mix, kernel, c, share, running, SORTED: tl.constexpr):
     energy = tl.sum(r * kr, 1, keep_dims=True)
     left = tl.abs(c) * tl.max(tl.abs(kr), 1, keep_dims=True)
     n = 0
-    while (n < PRODUCTS) & (tl.max(((left > share) & (energy > 0.0)).to(tl.int32)) > 0):
+    while (n < PRODUCTS) & (tl.max(((left > allowed) & (energy > 0.0)).to(tl.int32)) > 0):
         ap = p + mix * kp
         curve = tl.sum(kp * ap, 1, keep_dims=True)
-        open = (left > share) & (energy > 0.0) & (curve > 0.0)
+        open = (left > allowed) & (energy > 0.0) & (curve > 0.0)
         length = tl.where(open, energy / curve, 0.0)
         kw += length * kp
         r -= length * ap

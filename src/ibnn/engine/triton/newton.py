@@ -76,16 +76,16 @@ def newton(
         fresh = going & accepted
         if tl.max(fresh.to(tl.int32)) > 0:
             # no better than the curvature leaves of a step
-            share = tl.maximum(0.04 * accuracy * least / tl.maximum(worst, 1e-37), 0.03 * worst)
-            share = tl.minimum(tl.maximum(share, 1e-5), 1e-2)
+            allowed = tl.maximum(0.04 * accuracy * least / tl.maximum(worst, 1e-37), 0.03 * worst)
+            allowed = tl.minimum(tl.maximum(allowed, 1e-5), 1e-2)
             top = tl.maximum(top, 1e-37)
             if NODES:
                 direction = solve_nodes(
-                    -r / top, kernel, q, density, c, share, running, SORTED
+                    -r / top, kernel, q, density, c, allowed, running, SORTED
                 )  # fmt: skip
             else:
                 direction = solve_units(
-                    -r / top, kernel, q, live, density, c, share, running, SORTED
+                    -r / top, kernel, q, live, density, c, allowed, running, SORTED
                 )  # fmt: skip
             step = tl.where(fresh, direction * top, step)
             base = tl.where(fresh, u, base)

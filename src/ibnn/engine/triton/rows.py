@@ -42,6 +42,6 @@ def ends(ptr, there, D, BLOCK: tl.constexpr):
 
 @triton.jit
 def accuracy_of(half, atol, resolution):
-    """The accuracy wanted of scaled z: atol, or a share of the range of the row if that is less."""
+    """The accuracy wanted of scaled z: atol, or a fraction of the row's range if less."""
     near = 2.0 * resolution * half
     return tl.where(near > 0, tl.minimum(atol, near), atol)
