@@ -466,3 +466,16 @@ def test_a_method_of_ones_own_in_place_of_the_bias_sees_y_unchanged():
     x = torch.randn(3, 5)
     layer(x).sum().backward()
     assert torch.equal(layer.y, nn.functional.linear(x, layer.weight, layer.bias))
+
+
+def test_bounds_set_later_are_checked_as_the_constructor_checks_them():
+    layer = ibnn.Linear(3, 4, sigma="peaked", bounded=False)
+    with pytest.raises(ValueError, match="not certified"):
+        layer.bounded = True
+    with pytest.raises(ValueError, match="bounded must be"):
+        layer.bounded = (0.1, -0.1)
+    assert layer.bounded is False
+    other = ibnn.Linear(3, 4, lam=-0.1)
+    other.bounded = [-1, -0.2]
+    assert other.bounded == (-1.0, -0.2)
+    assert float(other.effective_lam.detach()) == pytest.approx(-0.2)

@@ -29,8 +29,12 @@ from ibnn.solver import Lite, Solver
 _SMALLEST_SLOPE = 1e-3
 # how a layer solves: may be changed at any time, see ImplicitLayer.__setattr__
 _HOW = frozenset(
-    ("coupling", "sigma", "solver", "adjoint", "engine", "atol", "rtol", "max_steps", "on_failure")
+    (
+        *("coupling", "sigma", "bounded", "solver", "adjoint", "engine"),
+        *("atol", "rtol", "max_steps", "on_failure"),
+    )
 )
+_READ = {"sigma": resolve_sigma, "solver": solvers.resolve, "bounded": checked_bounded}
 
 
 class ImplicitLayer(nn.Module):
@@ -177,8 +181,8 @@ class ImplicitLayer(nn.Module):
     def _set_choice(self, name: str, value: Any) -> None:
         if name == "coupling":
             return self._set_coupling(value, self.lam.device)
-        resolve: Any = {"sigma": resolve_sigma, "solver": solvers.resolve}.get(name)
-        return super().__setattr__(name, resolve(value) if resolve else value)
+        read: Any = _READ.get(name)
+        return super().__setattr__(name, read(value) if read else value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
