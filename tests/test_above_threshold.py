@@ -123,16 +123,27 @@ def test_what_is_unique_at_every_z_is_so_inside_vmap_and_on_a_device(coupling):
             assert on_host(unique(y.to(CUDA), lam)).tolist() == [expected] * 2
 
 
+class Steep(ibnn.Sigma):
+    name, slope_bound = "steep", 4.0
+
+    def value(self, x):
+        return torch.tanh(4 * x)
+
+    def primitive(self, x):
+        return torch.log(torch.cosh(4 * x)) / 4
+
+
+@pytest.mark.parametrize("solver", ["newton", "gradient", "anderson"])
+@pytest.mark.parametrize("times", [-8.0, 0.5, 0.99])
+def test_a_sigma_steeper_than_1_is_solved_as_well_as_tanh_of_that_slope(times, solver, generator):
+    y = 0.05 * torch.randn(4, 30, generator=generator, dtype=torch.float64)
+    lam = times * ibnn.uniqueness_threshold(SLOPE, sigma=Steep())
+    found = ibnn.solve(y, lam, SLOPE, sigma=Steep(), solver=solver, max_steps=5000)
+    assert found.converged.all()
+    assert (found.value - ibnn.solve(y, lam, 4 * SLOPE).value).abs().max() <= 2e-10
+
+
 def test_a_sigma_steeper_than_1_has_a_lower_threshold():
-    class Steep(ibnn.Sigma):
-        name, slope_bound = "steep", 2.0
-
-        def value(self, x):
-            return torch.tanh(2 * x)
-
-        def primitive(self, x):
-            return torch.log(torch.cosh(2 * x)) / 2
-
     y = torch.zeros(1, 80)
     threshold = ibnn.uniqueness_threshold(SLOPE, sigma=Steep())
     # at equal units J is 1 - lam / threshold in every direction but that of the mean

@@ -112,10 +112,11 @@ def system(
     """The equation of these rows; y and strength already carry the slope."""
     atol, rtol = tolerances(options, y.dtype)
     fixed = None if weight is None else weight.detach()
-    eigenvalue = options.sums.eigenvalue_bound(fixed)
+    steepest = options.sigma.slope_bound
+    eigenvalue = steepest * options.sums.eigenvalue_bound(fixed)
     # a bound is not enough near the threshold
     if fixed is not None and y.numel() and bool((strength * eigenvalue > 1 - _MIN_MARGIN).any()):
-        eigenvalue = min(eigenvalue, options.sums.largest_eigenvalue(fixed, units))
+        eigenvalue = min(eigenvalue, steepest * options.sums.largest_eigenvalue(fixed, units))
 
     def products(z: Tensor) -> Products:
         engine, case = engine_for_sums(z, 1, units, options)
@@ -132,7 +133,7 @@ def system(
         pair_sum=sums or plain_sum,
         eigenvalue=eigenvalue,
         self_weight=options.sums.self_weight(weight, units),
-        fall=0.0 if options.sigma.certified else options.sigma.slope_bound,
+        falls=not options.sigma.certified,
         products=None if sums else products,
         differentiable_solve=linear_solve,
     )

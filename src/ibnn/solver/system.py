@@ -34,10 +34,11 @@ class System:
     atol: Tensor  # (rows, 1): accuracy wanted of z
     rtol: float
     pair_sum: PairSum
-    eigenvalue: float  # a bound on the largest eigenvalue of the Laplacian of w
+    # a bound on the largest eigenvalue of the Laplacian of w, times the steepest slope of sigma
+    eigenvalue: float
     self_weight: float | Tensor  # w_ii
-    # how steeply sigma may fall, 0 if never: where it does, J may be indefinite for lam < 0, too
-    fall: float = 0.0
+    # whether sigma may fall: where it does, J may be indefinite for lam < 0, too
+    falls: bool = False
     # where that may be quicker than a sum for every v
     products: ProductsAt | None = None
     # J(z)^-1 g, where autograd records the solver's steps
@@ -126,10 +127,7 @@ class System:
     @property
     def _softening(self) -> Tensor:
         """(rows, 1): by how much pairs can lower an eigenvalue of J, where it is above 0."""
-        if not self.fall:
-            return self.strength * self.eigenvalue
-        fallen = -self.fall * self.strength
-        return torch.where(self.strength < 0, fallen, self.strength) * self.eigenvalue
+        return (self.strength.abs() if self.falls else self.strength) * self.eigenvalue
 
     @property
     def stiffest(self) -> Tensor:
