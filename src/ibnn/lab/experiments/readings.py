@@ -49,13 +49,9 @@ def medians(networks: Iterable[Sequence[float]], form: str = ".3f") -> str:
     return ", ".join(format(median(layer), form) for layer in zip(*networks, strict=True))
 
 
-def never_learnt(runs: Iterable[Run]) -> list[str]:
+def never_learnt(curves: Iterable[tuple[str, Sequence[float]]]) -> list[str]:
     """A note that names the networks whose accuracy is the same after every epoch."""
-    flat = []
-    for run in runs:
-        accuracies = [line.accuracy for line in run.validations()]
-        if len(accuracies) > 1 and len(set(accuracies)) == 1:
-            flat.append(run.config.title())
+    flat = [name for name, curve in curves if len(curve) > 1 and len(set(curve)) == 1]
     if not flat:
         return []
     return [

@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from ibnn.lab import files
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Settings
-from ibnn.lab.experiments.readings import never_learnt
 from ibnn.lab.experiments.registry import get
 from ibnn.lab.files import StrPath
 from ibnn.lab.plotting.style import style
@@ -48,7 +47,6 @@ def write_report(
     others = Elsewhere(folder, experiment, settings, add)
     with style():
         findings = others.find(runs)
-        findings = replace(findings, notes=[*findings.notes, *never_learnt(runs)])
         assert all(is_plain(picture.name) for picture in findings.pictures)
         images = {
             f"{picture.name}.{kind}": image_bytes(picture.figure, kind)

@@ -17,6 +17,7 @@ from ibnn.lab.experiments.readings import (
     best_accuracy,
     finished,
     median_lam,
+    never_learnt,
     readings,
     run_row,
 )
@@ -114,6 +115,9 @@ class Sweep(ImageExperiment):
             claims=self.claims(comparison, points),
             rows=self.rows(points),
             tables=self.tables(points),
+            notes=never_learnt(
+                (run.config.title(), [line.accuracy for line in run.validations()]) for run in runs
+            ),
             settings=self.settings_lines(settings, points, runs),
         )
 

@@ -6,7 +6,7 @@ from statistics import fmean
 from ibnn.lab.experiments.controls import arms
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.record import Record, Records
-from ibnn.lab.experiments.readings import NOT_YET, medians
+from ibnn.lab.experiments.readings import NOT_YET, medians, never_learnt
 from ibnn.lab.results import Answer, Claim
 from ibnn.lab.stats import Paired, median_curve, paired, reaches
 from ibnn.lab.stats.families import Judged, judge
@@ -226,7 +226,7 @@ def headline(records: Records) -> str:
 
 
 def notes(records: Records) -> list[str]:
-    """What the best epoch flatters, and which arms have more parameters."""
+    """What the best epoch flatters, which arms have more parameters, and who never learnt."""
     lost = fmean(record.best - record.last for record in records)
     sizes = {record.arm: record.parameters for record in records}
     usual = sizes.get(STANDARD, 0)
@@ -235,4 +235,5 @@ def notes(records: Records) -> list[str]:
         f"The best epoch is above the last one by {100 * lost:.2f} points, mean over all networks.",
         f"More parameters than the standard network ({usual:,}), by more than a hundredth: "
         f"{', '.join(larger) or 'no arm'}.",
+        *never_learnt((f"{record.arm} seed {record.seed}", record.curve) for record in records),
     ]

@@ -13,7 +13,7 @@ from ibnn.lab.experiments.open_ends import claims
 from ibnn.lab.experiments.open_ends.arms import ARMS, PEAKED
 from ibnn.lab.experiments.open_ends.record import EXTENT, Record, Records
 from ibnn.lab.experiments.protocol import protocol
-from ibnn.lab.experiments.readings import amounts
+from ibnn.lab.experiments.readings import amounts, never_learnt
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture, questions
 from ibnn.lab.training import Result, RunConfig
@@ -55,6 +55,7 @@ class OpenEnds(ImageExperiment):
             for name in sorted({run.config.sigma for run in runs})
             if not sigmas.resolve(name).certified
         ]
+        notes += never_learnt((f"{r.arm} seed {r.seed}", r.curve) for r in records)
         family = claims.family(records, self.arms(settings))
         note = f"{amounts(runs)}; mean and 95 % interval, not corrected"
         return Findings(
