@@ -130,7 +130,7 @@ def test_a_row_that_is_not_finite_is_not_finite_at_once(bad, coupling, solver, a
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 @pytest.mark.parametrize("max_steps", [0, 1, 50])
-@pytest.mark.parametrize("engine", ["native", "portable"])
+@pytest.mark.parametrize("engine", [None, "portable"])
 def test_a_row_that_is_not_finite_is_nan_however_few_steps_are_allowed(coupling, max_steps, engine):
     y = torch.stack([row(), row()])
     y[0, 2] = torch.inf
