@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ibnn.lab.experiments import Settings, pareto
+from ibnn.lab.experiments import Run, Settings
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
@@ -24,7 +24,8 @@ from ibnn.lab.experiments.overfitting import claims as noisy_claims
 from ibnn.lab.experiments.overfitting.record import Record as NoisyRecord
 from ibnn.lab.experiments.overfitting.record import Records as NoisyRecords
 from ibnn.lab.experiments.pareto import Pareto
-from ibnn.lab.experiments.robustness import suite_claims
+from ibnn.lab.experiments.robustness.adversarial_training import AdversarialTraining
+from ibnn.lab.experiments.robustness.suite import AttackSuite
 from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
 from ibnn.lab.report.verdict.effects import REDUCED, claim_rows
 from ibnn.lab.report.verdict.source import DATASETS, Row, Source, Sources
@@ -112,7 +113,7 @@ class Judged:
     name: str
     record: Callable[[Row], Any]  # of one row
     records: Callable[[Iterable[Any]], Any]
-    claims: Callable[[Settings, Any], Sequence[Claim]]
+    claims: Callable[[Settings, Any, Sequence[Run]], Sequence[Claim]]
 
 
 def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
@@ -126,7 +127,7 @@ def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
                 if source is not None:
                     records = experiment.records(map(experiment.record, source.rows))
                     where = _where(source, experiment.name if len(experiments) > 1 else "")
-                    said = experiment.claims(Settings(dataset=dataset), records)
+                    said = experiment.claims(Settings(dataset=dataset), records, ())
                     rows += [[where, *_cells(claim)] for claim in said]
         return markdown(_ANSWERS, rows) if rows else f"No run of {what} has finished."
 
@@ -187,16 +188,7 @@ def sources_table(sources: Sources) -> str:
     return markdown(["file", "trained", "command"], rows)
 
 
-def _alike(claims: Callable[[Any], Sequence[Claim]]) -> Callable[[Settings, Any], Sequence[Claim]]:
-    """For experiments whose families are the same on every dataset."""
-    return lambda _, records: claims(records)
-
-
-def _pareto_claims(settings: Settings, records: Records) -> Sequence[Claim]:
-    return pareto.claims(Pareto().family(settings, records))
-
-
-def _open_claims(settings: Settings, records: OpenRecords) -> Sequence[Claim]:
+def _open_claims(settings: Settings, records: OpenRecords, runs: Sequence[Run]) -> Sequence[Claim]:
     family = open_claims.family(records, OpenEnds().arms(settings))
     return open_claims.claims(records, family)
 
@@ -207,21 +199,21 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "arms": arms_table,
     "robustness": judged_table(
         "the attack suite",
-        Judged("attack-suite", SuiteRecord.from_row, Records, _alike(suite_claims.suite_claims)),
-        Judged(
-            "adversarial-training",
-            SuiteRecord.from_row,
-            Records,
-            _alike(suite_claims.trained_claims),
-        ),
+        Judged("attack-suite", SuiteRecord.from_row, Records, AttackSuite().claims),
+        Judged("adversarial-training", SuiteRecord.from_row, Records, AdversarialTraining().claims),
     ),
     "pareto": judged_table(
         "the map of accuracy and robustness",
-        Judged("pareto", Record.from_row, Records, _pareto_claims),
+        Judged("pareto", Record.from_row, Records, Pareto().claims),
     ),
     "overfitting": judged_table(
         "overfitting",
-        Judged("overfitting", NoisyRecord.from_row, NoisyRecords, _alike(noisy_claims.claims)),
+        Judged(
+            "overfitting",
+            NoisyRecord.from_row,
+            NoisyRecords,
+            lambda settings, records, runs: noisy_claims.claims(records),
+        ),
     ),
     "capacity": capacity_table,
     "open-ends": judged_table(
