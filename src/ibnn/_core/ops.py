@@ -24,6 +24,7 @@ from ibnn._core.fallback import (
 from ibnn._core.fallback import pair_sum as sum_by_engine
 from ibnn._core.fallback import slope_change as change_by_slope
 from ibnn._core.options import read
+from ibnn._core.rows import check_slope
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
 
@@ -112,8 +113,7 @@ def solve(
         failed = converged.logical_not()
         solution.report("implicit bias", failed, residual, options.on_failure, monitor)
     elif not bool(done.all()):
-        if bool((slope <= 0).any()):
-            raise ValueError(f"slope must be positive, got {float(slope.min())}")
+        check_slope(slope)
         index = (~done & residual.isfinite()).nonzero().squeeze(-1)
         if len(index):
             begin = z[index] if start is None else start[index]

@@ -147,3 +147,9 @@ def memory_format_of(y: Tensor) -> torch.memory_format | None:
     if y.ndim in (4, 5) and y.stride(1) == 1 and y.shape[1] > 1:
         return torch.channels_last if y.ndim == 4 else torch.channels_last_3d
     return torch.contiguous_format
+
+
+def check_slope(slope: Tensor) -> None:
+    """Refuses a slope that is not positive."""
+    if bool((slope <= 0).any()):
+        raise ValueError(f"slope must be positive, got {float(slope.min())}")

@@ -12,7 +12,7 @@ from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.explicit import explicit_step
 from ibnn._core.fast_path import fast_path
 from ibnn._core.options import SolveOptions
-from ibnn._core.rows import Rows, rows_of
+from ibnn._core.rows import Rows, check_slope, rows_of
 from ibnn._core.solution import LastSolve, report
 from ibnn._core.transforms import is_plain
 from ibnn.coupling import Coupling
@@ -53,7 +53,7 @@ def solve_rows(
         return z, *record
     terms = rows.flatten(y), rows.spread(lam), rows.spread(slope), weight, begin
     if directly:
-        _check_slope(slope)
+        _check_readable(slope)
         z, *record = _solve_directly(*terms, *rest)
     else:
         z, _, *record = adjoint.implicit_solve(*terms, *rest, torch.is_grad_enabled(), None, asked)
@@ -81,7 +81,7 @@ def value_of_rows(
     rows = rows_of(y, coupling)
     weight = weight_for(rows, coupling, y)
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
-    _check_slope(slope)
+    _check_readable(slope)
     return explicit_step(y, lam, slope, weight, rows, options)
 
 
@@ -121,9 +121,9 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     return z, converged, worst, found.steps
 
 
-def _check_slope(slope: Tensor) -> None:
+def _check_readable(slope: Tensor) -> None:
     """As the implicit solve does inside its op. A device is not waited for, and a transform has no
     numbers to show."""
     readable = slope.is_cpu and is_plain() and not _len_torch_dispatch_stack()
-    if readable and bool((slope <= 0).any()):
-        raise ValueError(f"slope must be positive, got {float(slope.min())}")
+    if readable:
+        check_slope(slope)

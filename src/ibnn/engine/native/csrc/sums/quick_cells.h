@@ -21,7 +21,7 @@ template <Sigma kind> class QuickTables {
   struct Matrix { float at[M][M]; };  // from moment m of a source to coefficient n of a target
 
   // offset = source cell - target cell; order 0, 1 or kStretch.
-  const Matrix& matrix(int order, long offset) const { return matrix_[order == kStretch ? 2 : order][offset + reach]; }
+  const Matrix& matrix(int order, long offset) const { return matrix_[place(order)][offset + reach]; }
   static const QuickTables& get() {
     static const QuickTables tables;
     return tables;
@@ -29,6 +29,8 @@ template <Sigma kind> class QuickTables {
 
  private:
   Matrix matrix_[3][2 * reach + 1];
+
+  static int place(int order) { return order == kStretch ? 2 : order; }
 
   QuickTables() {
     double node[M], to_power[M][M], chebyshev[M][M] = {};
@@ -52,7 +54,7 @@ template <Sigma kind> class QuickTables {
           for (int n = 0; n < M; ++n) {
             double sum = 0;
             for (int j = 0; j < M; ++j) sum += to_power[m][j] * half[n][j];
-            matrix_[order == kStretch ? 2 : order][offset + reach].at[m][n] = static_cast<float>(sum);
+            matrix_[place(order)][offset + reach].at[m][n] = static_cast<float>(sum);
           }
       }
   }
