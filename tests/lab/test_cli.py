@@ -70,6 +70,23 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("train --dataset digits --neuron curious", ["'curious'", "standard, implicit"]),
         ("train --dataset digits --lam a,b", ["--lam is 'a,b'"]),
         ("train --dataset digts", ["did you mean 'digits'"]),
+        ("train --dataset digits --lam 0.1", ["--lam has no effect", "neuron is 'standard'"]),
+        ("train --dataset digits --hidden 9", ["--hidden has no effect", "network is 'ucn'"]),
+        ("train --dataset digits --neuron implicit --window 3", ["--window", "'space'"]),
+        ("train --dataset digits --adversarial-steps 3", ["adversarial_eps is 0"]),
+        ("train --dataset digits --batch-size 1", ["batch_size is 1", "at least 2"]),
+        ("train --dataset digits --neuron implicit --sigma tan", ["'tan'", "tanh"]),
+        ("train --dataset digits --neuron implicit --solver foo", ["'foo'", "newton"]),
+        (
+            "train --dataset digits --neuron implicit --coupling window --window 4",
+            ["kernel_size", "odd", "got 4"],
+        ),
+        ("train --dataset digits --hold-out 0.9999", ["holds out all"]),
+        ("train --dataset arrows --network mlp --augmentation crop-flip", ["has no images"]),
+        ("run capacity --seeds 7", ["seeds is 7, but capacity has its own"]),
+        ("run boundary --engine inline --workers 8 --dry-run", ["one run at a time"]),
+        ("run boundary --workers 0 --dry-run", ["workers is 0"]),
+        ("playground #lam=-0.5 --out page.html", ["expected no link"]),
         ("train --dataset svhn-resplit --data empty", ["svhn-resplit is not there"]),
         ("data get digts", ["did you mean 'digits'"]),
         ("data check own.npz", ["own.npz"]),
@@ -143,6 +160,10 @@ def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):
     assert call("train --config train.toml --epochs 1 --warmup-epochs 0")[0] == 0
     (run,) = all_runs("results")
     assert (run.config().epochs, run.config().n_train) == (1, 100)
+    (tmp_path / "train.toml").write_text('dataset = "digits"\nlog = ["nowhere"]\n')
+    assert_refused(call("train --config train.toml"), "'nowhere'")
+    (tmp_path / "train.toml").write_text("epochs = inf\n")
+    assert_refused(call("train --dataset digits --config train.toml"), "epochs is inf")
 
 
 @pytest.mark.parametrize(
@@ -151,6 +172,7 @@ def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):
         ('presett = "smoke"', ["'presett'", "did you mean 'preset'"]),
         ("seeds = true", ["seeds is True", "a whole number"]),
         ("out = 3", ["out is 3", "a text"]),
+        ('log = "tensorboard"', ["log is 'tensorboard'", "a list of texts"]),
         ("preset = ", ["is not TOML"]),
     ],
 )
@@ -181,6 +203,23 @@ def test_a_failed_run_is_named_at_the_end_and_the_report_still_made(call, monkey
     (failed.path / "config.json").write_text("{")  # damaged on top of it
     assert "its configuration cannot be read" in call("runs clean --failed")[1]
     assert not failed.path.exists()
+
+
+def test_a_report_without_runs_does_not_keep_others_from_being_made(call, tmp_path):
+    call(f"{SMOKE} --out results")
+    (tmp_path / "results" / "aaa").mkdir()
+    about = (tmp_path / "results/boundary-arrows/experiment.json").read_text()
+    gone = about.replace('"arrows"', '"moons"').replace('"dataset": null', '"dataset": "moons"')
+    (tmp_path / "results" / "aaa" / "experiment.json").write_text(gone)
+    (tmp_path / "results/boundary-arrows/report.html").unlink()
+    code, out, err = call("report results --export out")
+    assert code == 2
+    assert "no run of boundary is finished" in err
+    assert out.count("report: ") == 1
+    assert (tmp_path / "results/boundary-arrows/report.html").is_file()
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.is_dir()] == [
+        "boundary-arrows"
+    ]
 
 
 def test_ctrl_c_says_how_to_go_on(call, monkeypatch):

@@ -61,8 +61,33 @@ def test_a_run_is_attacked_and_everything_is_kept(call, run, tmp_path):
 def test_results_go_into_the_run_unless_told_otherwise(call, run):
     options = ("--norm", "l2", "--attacks", "pgd", "--no-checks", "--images", "10")
     assert call("attack", run.path, "--eps", "0.5", *options)[0] == 0
-    assert (run.path / "attacks" / "l2-0.5" / "evaluation.txt").is_file()
+    where = run.path / "attacks"
+    assert (where / "l2-0.5-pgd-10-images-no-checks" / "evaluation.txt").is_file()
     assert RunFolder.at(run.path).status() == "finished"
+    before = {path: path.read_bytes() for path in where.rglob("*.json")}
+    assert call("attack", run.path, "--eps", "0.5", *options, "--quick", "--seed", "1")[0] == 0
+    assert {path: path.read_bytes() for path in before} == before  # nothing takes their place
+    assert len(list(where.rglob("*.json"))) == len(before) + 1
+
+
+def test_attacks_that_need_implicit_layers_are_named_where_there_are_none(call, run):
+    options = ("--eps", "0.1", "--no-checks", "--images", "5", "--quick")
+    code, out, err = call("attack", run.path, *options, "--attacks", "pgd,transfer")
+    assert code == 0
+    assert "left out, for networks with implicit layers: transfer" in out
+    assert err.startswith("1 attacks on 5 images")
+    code, out, err = call("attack", run.path, *options, "--attacks", "transfer,intermediate")
+    assert (code, out) == (2, "")
+    assert "has no implicit layers, which transfer" in err
+
+
+def test_a_network_file_in_a_runs_folder_is_itself_and_not_the_run(call, run):
+    file = run.path / "twin.safetensors"
+    assert call("convert", run.path, "--lam", "-0.2", "--out", file)[0] == 0
+    assert "converted to lam -0.2" in call("runs", "show", file)[1]
+    assert "converted" not in call("runs", "show", run.path / "checkpoint.safetensors")[1]
+    call("convert", file, "--standard", "--out", "back.safetensors")
+    assert "lam" not in call("runs", "show", "back.safetensors")[1].partition("\n")[0]
 
 
 def test_a_converted_network_is_attacked_as_a_run_is(call, run, tmp_path):
@@ -71,7 +96,7 @@ def test_a_converted_network_is_attacked_as_a_run_is(call, run, tmp_path):
     code, out, _ = call("attack", "twin.safetensors", *options)
     assert code == 0
     assert "digits UCN(1,2) standard seed 0, converted to lam -0.2" in out
-    kept = tmp_path / "twin-attacks" / "linf-0.05" / "evaluation.json"
+    kept = tmp_path / "twin-attacks" / "linf-0.05-pgd-10-images-no-checks" / "evaluation.json"
     assert Evaluation.from_json(kept.read_text()).lam == pytest.approx([-0.2])
     code, out, _ = call("runs", "show", "twin.safetensors")
     assert code == 0
@@ -89,6 +114,8 @@ def test_a_network_that_is_implicit_already_is_not_converted_again(call, run):
     assert "--standard makes it a standard network" in err
     assert "head" not in err
     assert call("convert", "twin.safetensors", "--standard", "--out", "back")[0] == 0
+    code, _, err = call("convert", "twin.safetensors", "--standard", "--lam", "-1", "--out", "no")
+    assert (code, err) == (2, "ibnn: Invalid value: --lam has no effect with --standard\n")
 
 
 def test_progress_is_told_without_a_terminal(call, run, monkeypatch):

@@ -303,6 +303,17 @@ def test_rates_are_picked_on_held_out_images_and_seeds_of_their_own(root):
         assert scores[config.lr_high] == max(scores.values())
 
 
+def test_settings_and_figures_are_of_the_compared_networks_not_of_those_that_tuned(root):
+    experiment, settings = get("controls-tuned"), replace(SMOKE, epochs=1)
+    runs, _ = collect(experiment, settings, root)
+    assert any(run.config.hold_out for run in runs)
+    found = experiment.find(settings, runs)
+    assert dict(found.settings)["Seeds"].startswith("2 standard, 2 implicit")
+    texts = " ".join(text.get_text() for text in found.pictures[0].figure.texts)
+    assert " test images" in texts
+    assert "held-out" not in texts
+
+
 def test_nothing_is_compared_before_every_rate_was_tried():
     known = get("controls-tuned").plan(SMOKE, {})
     assert {config.lr_high for config in known if not config.hold_out} == {0.01}

@@ -52,6 +52,15 @@ def test_text_stays_text_in_markdown(tmp_path):
         assert claims == ["| &lt;i&gt;a\\|b&lt;/i&gt; | \\`x\\` \\| y \\| z \\| | **yes** |"]
 
 
+def test_only_the_reports_that_were_asked_for_are_exported(tmp_path):
+    report(tmp_path / "results").rename(tmp_path / "results" / "learning-speed-another")
+    report(tmp_path / "results")
+    export(tmp_path / "results", tmp_path / "out", ["learning-speed-mine"])
+    assert [path.name for path in (tmp_path / "out").iterdir() if path.is_dir()] == [
+        "learning-speed-mine"
+    ]
+
+
 def test_what_was_exported_before_stays_on_the_page(tmp_path):
     first, second = tmp_path / "results", tmp_path / "later"
     report(first, headline="first")

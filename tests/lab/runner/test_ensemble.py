@@ -1,5 +1,7 @@
 """Networks trained as one ensemble: each is the run it would have been alone."""
 
+import time
+
 import pytest
 import torch
 
@@ -63,6 +65,15 @@ def test_an_ensemble_gives_the_numbers_of_training_alone(tmp_path):
             RunFolder(tmp_path / "ensemble", config.identity()),
             RunFolder(tmp_path / "alone", config.identity()),
         )
+
+
+def test_the_time_of_epochs_between_validations_counts(tmp_path):
+    config = BASE.replace(epochs=40, validate_every=20)
+    began = time.perf_counter()
+    train_ensemble([config], tmp_path)
+    took = time.perf_counter() - began
+    result = RunFolder(tmp_path, config.identity()).result()
+    assert took / 2 < result.seconds < took
 
 
 def test_finished_runs_are_not_trained_again(tmp_path):

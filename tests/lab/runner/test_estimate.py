@@ -57,6 +57,13 @@ def test_a_pace_is_measured():
     assert 0 < pace.validation < pace.training < 1
 
 
+def test_attacks_on_the_batches_that_are_trained_on_are_part_of_the_pace():
+    attacked = STANDARD.replace(adversarial_eps=0.05, adversarial_steps=20)
+    assert measure(attacked, (1, 8, 8), 10).training > 4 * measure(STANDARD, (1, 8, 8), 10).training
+    for kind in (module._kind, module._coarse_kind):
+        assert kind(attacked) != kind(STANDARD)
+
+
 def test_the_measuring_process_speaks_for_itself(tmp_path):
     seconds = estimate([IMPLICIT], RunnerOptions(root=tmp_path))
     assert 0 < seconds < 600

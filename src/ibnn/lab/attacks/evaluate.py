@@ -53,7 +53,8 @@ def evaluate(
 
     Args:
         attacks: names with commas between ("standard" is the whole list), or attacks. Those of
-            another norm, such as Pixle, are shown but take no part in the worst case.
+            another norm, such as Pixle, are shown but take no part in the worst case; those for
+            implicit layers are left out where the model has none.
         quick: a tenth of the work for attacks given by name.
         checks: run the checks on the first 200 images as well.
         progress: called with what comes next and how much of how much is done, in passes of an
@@ -74,7 +75,11 @@ def evaluate(
     began = time.perf_counter()
     chosen = suite(attacks, eps, norm, quick) if isinstance(attacks, str) else list(attacks)
     lam = [float(layer.effective_lam.detach().double().mean()) for layer in implicit_layers(model)]
-    chosen = [attack for attack in chosen if attack.applies(bool(lam))]
+    left = [attack for attack in chosen if attack.applies(bool(lam))]
+    if chosen and not left:
+        names = ", ".join(attack.name for attack in chosen)
+        raise ValueError(f"the model has no implicit layers, which {names} needs")
+    chosen = left
     work = _work(model, x, chosen, checks)
     total = sum(work)
 

@@ -10,6 +10,7 @@ from ibnn.lab.cli.errors import Debug, stoppable
 
 
 def attack(
+    command: typer.Context,
     checkpoint: Checkpoint,
     eps: Annotated[float, typer.Option(help="Radius of the ball around each image.")],
     norm: Annotated[str, typer.Option(help="Norm of the ball: linf or l2.")] = "linf",
@@ -23,7 +24,7 @@ def attack(
         bool, typer.Option("--quick", help="A tenth of the steps and queries.")
     ] = False,
     checks: Annotated[bool, typer.Option("--checks/--no-checks")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of random starts.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of random starts.")] = 0,
     batch_size: Annotated[int, typer.Option(min=1)] = 250,
     data: Data = None,
     out: Annotated[
@@ -45,8 +46,9 @@ def attack(
         raise typer.BadParameter(str(error)) from None
     place = choose_device(device)
     opened = open_network(checkpoint)
+    chosen = _applicable(chosen, opened)
     x, y = _images(opened.config, data, images)
-    where = prepare_folder(out or _place(checkpoint) / f"{norm}-{eps:g}")
+    where = prepare_folder(out or _place(checkpoint) / _name(command))
     network = opened.network.to(place)
     x, y = x.to(place, next(network.parameters()).dtype), y.to(place)
     with stoppable(), Steps() as steps:
@@ -75,11 +77,43 @@ def attack(
 
 def _place(checkpoint: Path) -> Path:
     """Beside the network: in its run's folder, or in one named after its file."""
+    from ibnn.lab.training.network_file import is_checkpoint
+
     if checkpoint.is_dir():
         return checkpoint / "attacks"
-    if (checkpoint.parent / "config.json").is_file():  # the checkpoint of a run
+    if is_checkpoint(checkpoint):
         return checkpoint.parent / "attacks"
     return checkpoint.with_suffix("").with_name(f"{checkpoint.stem}-attacks")
+
+
+def _name(command: typer.Context) -> str:
+    """The ball and whatever was chosen: no evaluation takes the place of another one."""
+    chosen, usual = command.params, {param.name: param.default for param in command.command.params}
+    words = {
+        "attacks": str(chosen["attacks"]).replace(",", "+"),
+        "images": f"{chosen['images']}-images",
+        "quick": "quick",
+        "checks": "no-checks",
+        "seed": f"seed-{chosen['seed']}",
+    }
+    other = [word for name, word in words.items() if chosen[name] != usual[name]]
+    return "-".join([f"{chosen['norm']}-{chosen['eps']:g}", *other])
+
+
+def _applicable(attacks: Any, opened: Any) -> Any:
+    """Without the attacks that need implicit layers, where there are none; they are named."""
+    from ibnn.lab.models import implicit_layers
+
+    implicit = bool(implicit_layers(opened.network))
+    kept = [attack for attack in attacks if attack.applies(implicit)]
+    names = ", ".join(attack.name for attack in attacks if attack not in kept)
+    if not kept:
+        raise typer.BadParameter(
+            f"{opened.title()} has no implicit layers, which {names} needs; expected other attacks"
+        )
+    if names:
+        typer.echo(f"left out, for networks with implicit layers: {names}")
+    return kept
 
 
 def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int) -> str:

@@ -50,6 +50,7 @@ def bench(
 
 
 def _on_device(place: torch.device, quick: bool, out: Path) -> None:
+    from ibnn.lab import files
     from ibnn.lab.bench import gpu
 
     found = []
@@ -57,4 +58,4 @@ def _on_device(place: torch.device, quick: bool, out: Path) -> None:
         for line in gpu.lines(place, gpu.TINY if quick else gpu.PROBLEMS, 5 if quick else 20):
             typer.echo(line)
             found.append(line)
-    (out / "device.md").write_text("\n".join(found) + "\n")
+    files.write_text(out / "device.md", "\n".join(found) + "\n")

@@ -64,6 +64,14 @@ def typed(values: Mapping[str, Any], kinds: Mapping[str, type], file: Path | Non
             raise typer.BadParameter(f"--config: {file}: {key} is {value!r}, expected {wanted}")
 
 
+def refuse_given(command: typer.Context, names: Iterable[str], other: str) -> None:
+    """Refuse options of the command line that do nothing beside another one."""
+    for option in command.command.params:
+        source = command.get_parameter_source(option.name or "")
+        if option.name in names and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(f"{option.opts[0]} has no effect with {other}")
+
+
 def prepare_folder(folder: Path) -> Path:
     """Make the output folder and check that it can be written to, before any work is done."""
     from ibnn.lab import files

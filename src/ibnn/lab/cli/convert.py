@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Data, prepare_folder
+from ibnn.lab.cli.choices import Data, prepare_folder, refuse_given
 from ibnn.lab.cli.errors import Debug
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def convert(
+    command: typer.Context,
     checkpoint: Annotated[Path, typer.Argument(help="A run's folder, or a network file.")],
     out: Annotated[Path, typer.Option(help="The network file to write (.safetensors).")],
     lam: Annotated[float, typer.Option(help="lam of every converted layer.")] = -0.1,
@@ -39,6 +40,8 @@ def convert(
     from ibnn.lab.training import load_dataset, open_network
     from ibnn.lab.training.network_file import write_network
 
+    if standard:
+        refuse_given(command, ("lam", "slope", "sigma", "coupling"), "--standard")
     if recalibrate < 0:
         raise typer.BadParameter(f"--recalibrate is {recalibrate}, expected 0 or more")
     opened = open_network(checkpoint)

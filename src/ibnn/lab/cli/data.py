@@ -32,8 +32,8 @@ def get(
 
     for name in names:
         with stoppable():
-            datasets.get(name, data)
-        typer.echo(f"{name}: already downloaded")
+            fetched = datasets.get(name, data)
+        typer.echo(f"{name}: {'downloaded' if fetched else 'already there'}")
 
 
 @group.command("check", epilog="Example: ibnn data check fashion-mnist")

@@ -65,11 +65,12 @@ def _tell_time(
     """From a few steps of networks like these on this machine; a rough answer takes seconds."""
     from ibnn.lab.runner import duration
     from ibnn.lab.runner.estimate import estimate
-    from ibnn.lab.runner.options import RunnerOptions, cores
+    from ibnn.lab.runner.options import RunnerOptions, cores, runs_at_once
 
     if not left:
         return
-    workers = min(chosen.get("workers") or cores(), len(left))
+    engine = "inline" if chosen.get("engine") == "inline" else "processes"
+    workers = runs_at_once(engine, chosen.get("workers"), None, len(left))
     data = chosen.get("data")
     options = RunnerOptions(
         root=root,

@@ -35,6 +35,10 @@ def playground(
     from ibnn.lab import playground as page
 
     if out is not None:
+        if link or port is not None:
+            raise typer.BadParameter(
+                "--out writes the page to a file: expected no link and no port"
+            )
         typer.echo(page.write(out))
         return
     with page.server(port) as server:

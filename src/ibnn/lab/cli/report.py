@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ibnn.lab.cli.choices import Data
 from ibnn.lab.cli.errors import Debug
 
 
@@ -19,19 +20,27 @@ def report(
         Path | None,
         typer.Option(help="CSV of an earlier export: networks trained elsewhere join the report."),
     ] = None,
+    data: Data = None,
     debug: Debug = False,
 ) -> None:
     """Write reports again from stored runs, without training."""
-    from ibnn.lab.report import find_reports, rebuild, write_overview
+    from ibnn.lab.report import ReportError, find_reports, rebuild, write_overview
 
     found = find_reports(folder)
     if add is not None and len(found) > 1:
         raise typer.BadParameter(f"{folder} has {len(found)} reports, expected the folder of one")
+    made, failed = [], []
     for one in found:
-        typer.echo(f"report: {rebuild(one, add)}")
+        try:
+            typer.echo(f"report: {rebuild(one, add, data)}")
+            made.append(one.absolute().name)
+        except ReportError as error:
+            failed.append(str(error))
     root = found[0].absolute().parent
     typer.echo(f"all claims: {write_overview(root)}")
-    if export is not None:
+    if export is not None and made:
         from ibnn.lab.report.export import export as write_markdown
 
-        typer.echo(f"exported: {write_markdown(root, export)[0]}")
+        typer.echo(f"exported: {write_markdown(root, export, made)[0]}")
+    if failed:
+        raise ReportError("; ".join(failed))

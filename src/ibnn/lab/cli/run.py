@@ -87,16 +87,13 @@ def run(
     given = {name: command.params[name] for name in _KINDS}
     chosen: dict[str, Any] = stored | {k: v for k, v in given.items() if v not in (None, (), [])}
 
-    from ibnn.lab.experiments import ENGINES, Settings
+    from ibnn.lab.experiments import Settings
     from ibnn.lab.experiments.everything import Job, jobs
     from ibnn.lab.experiments.registry import get
+    from ibnn.lab.runner.options import runs_at_once
 
     known = ("preset", "dataset", "seeds", "epochs", "lam")
     settings = Settings(**{name: chosen[name] for name in known if name in chosen})
-    if chosen.get("engine", ENGINES[0]) not in ENGINES:
-        raise typer.BadParameter(
-            f"engine is {chosen['engine']!r}, expected one of {', '.join(ENGINES)}"
-        )
     if experiment == "all":
         work, left_out = jobs(settings, chosen.get("data"))
         for line in left_out:
@@ -104,6 +101,8 @@ def run(
     else:
         work = [Job(get(experiment), settings)]
     for job in work:
+        engine = str(chosen.get("engine") or job.experiment.engine)
+        runs_at_once(engine, chosen.get("workers"), chosen.get("address"), 1)
         job.experiment.check(job.settings)
     root = Path(chosen.get("out", "results"))
     if dry_run:

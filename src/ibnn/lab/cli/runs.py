@@ -92,17 +92,22 @@ def clean(
     debug: Debug = False,
 ) -> None:
     """Remove runs: those named, those that failed, those that were never finished."""
+    from ibnn.lab.training import RunLockedError
+
     if not (runs or failed or unfinished):
         raise typer.BadParameter("name runs, or give --failed or --unfinished")
     kinds = {kind for kind, on in (("failed", failed), ("started", unfinished)) if on}
     chosen = {folder.identity: folder for folder in (_one(out, run) for run in runs or [])}
     chosen |= {f.identity: f for f in _runs(out) if f.status() in kinds} if kinds else {}
     for folder in chosen.values():
-        title = _title(folder)
-        if not dry_run:
-            with folder.lock():  # a run that is being trained is left alone
-                shutil.rmtree(folder.path)
-        typer.echo(f"{'would remove' if dry_run else 'removed'} {folder.identity}  {title}")
+        what, title = "would remove" if dry_run else "removed", _title(folder)
+        try:
+            if not dry_run:
+                with folder.lock():
+                    shutil.rmtree(folder.path)
+        except RunLockedError:
+            what = "left alone, it is being trained:"
+        typer.echo(f"{what} {folder.identity}  {title}")
     if not chosen:
         typer.echo("nothing to remove")
 

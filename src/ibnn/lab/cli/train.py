@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Config, Data, Log, OtherDevice, prepare_folder, read_settings
+from ibnn.lab.cli.choices import (
+    Config,
+    Data,
+    Log,
+    OtherDevice,
+    prepare_folder,
+    read_settings,
+    typed,
+)
 from ibnn.lab.cli.errors import Debug, stoppable
 
 if TYPE_CHECKING:
     from ibnn.lab.training import RunConfig
 
-_PLACES = ("out", "data", "device", "log")
+_PLACES: dict[str, type] = {"out": str, "data": str, "device": str, "log": list}
 
 
 def train(
@@ -141,10 +149,11 @@ def train(
 
     known = [field.name for field in fields(RunConfig)]
     stored = read_settings(config, (*known, *_PLACES))
+    typed(stored, _PLACES, config)
     given = {
         name: value
         for name, value in command.params.items()
-        if value is not None and name in (*known, *_PLACES)
+        if value not in (None, (), []) and name in (*known, *_PLACES)
     }
     if "lam" in given:
         given["lam"] = _numbers(given["lam"])
@@ -158,7 +167,11 @@ def train(
     root = Path(chosen.pop("out", "results"))
     data_root = chosen.pop("data", None)
     where, told = chosen.pop("device", "cpu"), chosen.pop("log", None) or []
-    _train(with_checksum(RunConfig.from_dict(chosen)), root, data_root, where, told)
+    run = with_checksum(RunConfig.from_dict(chosen))
+    if idle := [name for name in given if name in run.without_effect()]:
+        option = next(o.opts[0] for o in command.command.params if o.name == idle[0])
+        raise typer.BadParameter(f"{option} has no effect here: {run.without_effect()[idle[0]]}")
+    _train(run, root, data_root, where, told)
 
 
 def _train(

@@ -107,11 +107,11 @@ def load(
         raise DataError(*error.problems, again) from error
 
 
-def get(name_or_path: StrPath, root: StrPath | None = None) -> None:
-    """Downloads what is missing of a dataset below `root`; does nothing if it is all there."""
+def get(name_or_path: StrPath, root: StrPath | None = None) -> bool:
+    """Downloads what is missing of a dataset below `root`; False if it is all there already."""
     source, folder = _source(name_or_path), _root(root)
     if source.find(folder) is not None:
-        return
+        return False
     if not source.remotes:
         raise DataError(_absent(source, folder))
     try:
@@ -122,6 +122,7 @@ def get(name_or_path: StrPath, root: StrPath | None = None) -> None:
         reason = re.sub(r"https?://([^/ ]+)/\S*(?=: )|\[Errno [^]]*\] ", r"\1", error.problems[-1])
         advice = f"{source.advice(folder)}, {_WITHOUT}"
         raise DataError(f"{source.name} could not be downloaded ({reason}); {advice}") from error
+    return True
 
 
 def check(name_or_path: StrPath, root: StrPath | None = None) -> list[str]:

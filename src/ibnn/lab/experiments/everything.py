@@ -28,7 +28,8 @@ def jobs(settings: Settings, data_root: StrPath | None = None) -> tuple[list[Job
     for name in names():
         experiment = get(name)
         if not isinstance(experiment, ImageExperiment):
-            job = Job(experiment, replace(settings, dataset=None, lam=None))
+            seeds = settings.seeds if experiment.takes_seeds else None
+            job = Job(experiment, replace(settings, dataset=None, lam=None, seeds=seeds))
             reason = _reason(job, data_root)
             if reason is None:
                 chosen.append(job)

@@ -53,6 +53,7 @@ class Experiment(ABC):
     presets: ClassVar[Mapping[str, Preset]]
     engine: ClassVar[str] = "processes"  # unless the user chooses one
     takes_lam: ClassVar[bool] = False  # whether the user may say how lam is found
+    takes_seeds: ClassVar[bool] = True  # ... and how many seeds are trained
     cheap: ClassVar[bool] = False  # `ibnn run all --preset cpu` runs it on expensive datasets too
     measure_version: ClassVar[int] = (
         1  # raised when `measure` changes: older measurements are made again
@@ -111,6 +112,8 @@ class Experiment(ABC):
             raise ExperimentError(f"dataset of {self.name} is {dataset!r}, expected one of {known}")
         if settings.lam is not None and not self.takes_lam:
             raise ExperimentError(f"lam is {settings.lam!r}, but {self.name} has its own")
+        if settings.seeds is not None and not self.takes_seeds:
+            raise ExperimentError(f"seeds is {settings.seeds}, but {self.name} has its own")
         for name in ("seeds", "epochs"):
             value = getattr(settings, name)
             if value is not None and value < 1:

@@ -7,6 +7,8 @@ site carries it without knowing its parts.
 import re
 from pathlib import Path
 
+from ibnn.lab import files
+
 PAGE = Path(__file__).with_name("page")
 """The folder of the page's sources; served over HTTP it works as it is."""
 
@@ -42,7 +44,7 @@ def write(path: str | Path) -> Path:
         path: The file to write; its folder must exist.
     """
     path = Path(path)
-    path.write_text(page(), encoding="utf-8")
+    files.write_text(path, page())
     return path
 
 

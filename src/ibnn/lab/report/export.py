@@ -2,8 +2,7 @@
 
 import html
 import re
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,21 +13,24 @@ from ibnn.lab.report.exported import CLAIMS, README, SMOKE, overview_page
 from ibnn.lab.report.overview import Entry, chapters
 
 
-def export(root: StrPath, target: StrPath) -> list[Path]:
+def export(root: StrPath, target: StrPath, reports: Collection[str] | None = None) -> list[Path]:
     """Write one folder per report below `root`, and a page over all of them; the pages' paths.
 
+    `reports` are the names of the folders to take, by default all.
     Reports that were exported to `target` before stay there, and on its page.
     """
     found, _ = chapters(root)
     written = []
     for chapter in found:
         for entry in chapter.entries:
+            if reports is not None and entry.folder not in reports:
+                continue
             source, goal = Path(root) / entry.folder, Path(target) / entry.folder
             goal.mkdir(parents=True, exist_ok=True)
             data = f"{entry.findings['experiment']}.csv"
             pictures = [f"{picture['name']}.png" for picture in entry.findings["pictures"]]
             for name in (data, *pictures):
-                shutil.copyfile(source / name, goal / name)
+                files.write_bytes(goal / name, (source / name).read_bytes())
             files.write_text(goal / README, _page(entry, data))
             written.append(goal / README)
     page = Path(target) / README

@@ -23,7 +23,8 @@ VERSION = 1  # of experiment.json
 def report_folder(experiment: Experiment, settings: Settings, root: StrPath) -> Path:
     """Where the report goes: beside `runs`, so that experiments share them."""
     name = f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
-    return Path(root) / (f"{name}-lam-{settings.lam}" if settings.lam else name)
+    usual = settings.lam in (None, "learnt")
+    return Path(root) / (name if usual else f"{name}-lam-{settings.lam}")
 
 
 def write_report(
@@ -84,7 +85,7 @@ def find_reports(folder: StrPath) -> list[Path]:
     return found
 
 
-def rebuild(folder: StrPath, add: StrPath | None = None) -> Path:
+def rebuild(folder: StrPath, add: StrPath | None = None, data_root: StrPath | None = None) -> Path:
     """Make a report again from its runs; those of an exported CSV join them with `add`."""
     file = Path(folder) / ABOUT
     try:
@@ -93,4 +94,4 @@ def rebuild(folder: StrPath, add: StrPath | None = None) -> Path:
         experiment.check(settings)
     except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
         raise ReportError(f"{file} cannot be used: {error}") from None
-    return write_report(experiment, settings, Path(folder).absolute().parent, add=add)
+    return write_report(experiment, settings, Path(folder).absolute().parent, data_root, add=add)

@@ -4,8 +4,9 @@ from ibnn.lab.progress import duration
 from ibnn.lab.runner.display import Display
 from ibnn.lab.runner.execution import collect, execute, plan, unmeasured
 from ibnn.lab.runner.finished import Run
+from ibnn.lab.runner.options import ENGINES, RunnerError
 from ibnn.lab.runner.outcome import Event, Outcome, Stopped
-from ibnn.lab.runner.run import ENGINES, RunnerError, run_all
+from ibnn.lab.runner.run import run_all
 from ibnn.lab.runner.timeleft import TimeLeft
 
 __all__ = [

@@ -24,6 +24,8 @@ from ibnn.lab.plugins import load_plugins
 from ibnn.lab.runner.options import RunnerError, RunnerOptions
 from ibnn.lab.runner.timeleft import spread_over
 from ibnn.lab.training import RunConfig, choose_device
+from ibnn.lab.training.adversarial import adversarial_examples
+from ibnn.lab.training.config import NEURON
 from ibnn.lab.training.network import build_network
 from ibnn.lab.training.objective import loss_of
 from ibnn.lab.training.optimizer import make_optimizer
@@ -115,8 +117,9 @@ def measure(
         images = labels = (images * classes).long()
 
     def train() -> None:
+        moved = adversarial_examples(config, network, images, labels, at=(0, 0))
         optimizer.zero_grad()
-        loss_of(network(images), labels).backward()
+        loss_of(network(moved), labels).backward()
         optimizer.step()
 
     training = _seconds(train, steps, place) / count
@@ -165,15 +168,22 @@ def _kind(config: RunConfig) -> Hashable:
     """Runs of one kind take equally long per image."""
     sizes = tuple(getattr(config, name) for name in network_kind(config.network).fields)
     network = (config.dataset, config.network, sizes, config.dtype)
-    neuron = (config.neuron, config.coupling, config.window, config.solver)
+    neuron = (config.neuron, config.coupling, config.window, config.learn_window)
+    solve = (config.sigma, config.solver, config.learn_slope)
     fixed = None if config.learn_lam or config.neuron == "standard" else config.lam
-    return network, neuron, config.learn_lam, fixed, config.slope
+    return network, neuron, solve, config.learn_lam, fixed, config.slope, _attacked(config)
 
 
 def _coarse_kind(config: RunConfig) -> Hashable:
     """Runs of one kind take equally long per image, layer and channel, more or less."""
     standard = config.neuron == "standard"
-    return config.dataset, config.network, config.dtype, standard or config.coupling
+    coupling = standard or config.coupling
+    return config.dataset, config.network, config.dtype, coupling, _attacked(config)
+
+
+def _attacked(config: RunConfig) -> int:
+    """Steps of the attack on each batch that is trained on."""
+    return config.adversarial_steps if config.adversarial_eps else 0
 
 
 def _width(config: RunConfig) -> float:
@@ -182,7 +192,9 @@ def _width(config: RunConfig) -> float:
 
 
 def _standard(config: RunConfig) -> RunConfig:
-    return config.replace(neuron="standard", lam=0.0, learn_lam=True, slope=10.0, coupling="space")
+    """The same run in its warm-up; what concerns other neurons only is as by default."""
+    usual = RunConfig(dataset=config.dataset)
+    return config.replace(**{name: getattr(usual, name) for name in NEURON}, neuron="standard")
 
 
 def _size(name: str, options: RunnerOptions) -> Amount:

@@ -7,6 +7,8 @@ from typing import Any
 
 from ibnn.lab.training.device import device_of_worker
 
+ENGINES = ("inline", "processes", "ensemble", "ray", "slurm")
+
 
 class RunnerError(Exception):
     """An engine that cannot be used here; the message says what to do."""
@@ -58,6 +60,25 @@ class RunnerOptions:
             "MKL_NUM_THREADS": str(self.threads),
             "OMP_WAIT_POLICY": "PASSIVE",  # waiting threads must not take cores from neighbors
         }
+
+
+def runs_at_once(engine: str, workers: int | None, address: str | None, runs: int) -> int:
+    """How many of so many runs an engine trains at a time.
+
+    Raises:
+        RunnerError: the engine does not exist, or cannot do what was asked.
+    """
+    if engine not in ENGINES:
+        raise RunnerError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
+    if workers is not None and workers < 1:
+        raise RunnerError(f"workers is {workers}, expected at least 1")
+    if engine == "inline" and (workers or 1) > 1:
+        raise RunnerError(f"workers is {workers}, but engine inline trains one run at a time")
+    if address is not None and engine not in ("ray", "slurm"):
+        raise RunnerError(f"address is {address!r}, but only engines ray and slurm join a cluster")
+    if engine == "inline":
+        return 1
+    return max(1, runs if engine == "ensemble" else min(workers or cores(), runs))
 
 
 def python_path() -> str:

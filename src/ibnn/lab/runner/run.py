@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ibnn.lab.files import StrPath
-from ibnn.lab.runner.options import RunnerError, RunnerOptions, cores
+from ibnn.lab.runner.options import RunnerError, RunnerOptions, cores, runs_at_once
 from ibnn.lab.runner.outcome import Emit, Event, Outcome, Stopped
 from ibnn.lab.training import (
     CheckpointError,
@@ -19,7 +19,6 @@ from ibnn.lab.training import (
     with_checksum,
 )
 
-ENGINES = ("inline", "processes", "ensemble", "ray", "slurm")
 _OLD_NAMES = {"together": "ensemble"}  # of 0.1
 
 
@@ -64,12 +63,7 @@ def run_all(
         text = f"engine {engine!r} is called {new!r} now"
         warnings.warn(text, DeprecationWarning, stacklevel=2)
         engine = new
-    if engine not in ENGINES:
-        raise RunnerError(f"engine is {engine!r}, expected one of {', '.join(ENGINES)}")
-    if workers is not None and workers < 1:
-        raise RunnerError(f"workers is {workers}, expected at least 1")
-    if address is not None and engine not in ("ray", "slurm"):
-        raise RunnerError(f"address is {address!r}, but only engines ray and slurm join a cluster")
+    runs_at_once(engine, workers, address, 1)  # refuses what cannot be, before any run
     outcome = Outcome()
     planned: list[RunConfig] = []
     tell = on_event or (lambda event: None)
@@ -81,10 +75,7 @@ def run_all(
             tell(Event(kind="skipped", config=config))
         else:
             planned.append(config)
-    at_once = {
-        "inline": 1,
-        "ensemble": max(1, len(planned)),
-    }.get(engine, min(workers or cores(), max(1, len(planned))))
+    at_once = runs_at_once(engine, workers, address, len(planned))
     make_listeners(log)  # an unknown or missing one is an error before any run, as is a device
     _check_device(device, engine, address)
     options = RunnerOptions(

@@ -167,14 +167,23 @@ class RunConfig:
             raise ConfigError("config has no dataset, expected a name such as 'digits'")
         return cls(**values)
 
+    def without_effect(self) -> dict[str, str]:
+        """The fields that change nothing in this run, each with the reason."""
+        size = set(SIZES) - set(network_kind(self.network).fields)
+        neuron = set(NEURON) - set(neuron_kind(self.neuron).fields)
+        found = dict.fromkeys(size, f"network is {self.network!r}")
+        found |= dict.fromkeys(neuron, f"neuron is {self.neuron!r}")
+        if self.coupling != "window":
+            names = ("window", "window_profile", "window_std", "learn_window")
+            found = dict.fromkeys(names, f"coupling is {self.coupling!r}") | found
+        if not self.adversarial_eps:
+            names = ("adversarial_steps", "adversarial_norm")
+            found |= dict.fromkeys(names, "adversarial_eps is 0")
+        return found
+
     def _canonical(self) -> str:
         """What is hashed: non-default fields that matter for this kind of network and neuron."""
-        unused = set(SIZES) - set(network_kind(self.network).fields)
-        unused |= set(NEURON) - set(neuron_kind(self.neuron).fields)
-        if self.coupling != "window":
-            unused |= {"window", "window_profile", "window_std", "learn_window"}
-        if not self.adversarial_eps:
-            unused |= {"adversarial_steps", "adversarial_norm"}
+        unused = set(self.without_effect())
         if self.data_checksum is not None:
             unused.add("dataset")  # where the file lies and what it is called is for people
         kept: dict[str, Any] = {"protocol": PROTOCOL}
@@ -191,7 +200,8 @@ class RunConfig:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}"
                 )
-        counts = ("layers", "channels", "hidden", "epochs", "batch_size", "validate_every")
+        _demand(self.batch_size >= 2, "batch_size", self, "at least 2 (batch normalization)")
+        counts = ("layers", "channels", "hidden", "epochs", "validate_every")
         for name in (*counts, "adversarial_steps", "heads", "patch", "context"):
             _demand(getattr(self, name) >= 1, name, self, "at least 1")
         for name in ("n_train", "n_test", "max_steps", "width", "depth"):
@@ -263,7 +273,7 @@ def _typed(field: Field[Any], value: Any) -> Any:
     elif isinstance(value, int | float):
         if "float" in declared:
             return _number(field, value)
-        if "int" in declared and value == int(value):
+        if "int" in declared and math.isfinite(value) and value == int(value):
             return int(value)
     raise ConfigError(f"{field.name} is {value!r}, expected {field.type}")
 

@@ -25,6 +25,8 @@ try:
 except ImportError:  # Windows: two commands on one folder are then the user's business
     fcntl = None
 
+CONFIG = "config.json"
+CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 Status = Literal["new", "started", "failed", "finished"]
 
 
@@ -34,10 +36,10 @@ class RunFolder:
     def __init__(self, root: StrPath, identity: str):
         self.path = Path(root) / "runs" / identity
         self.identity = identity
-        self.config_file = self.path / "config.json"
+        self.config_file = self.path / CONFIG
         self.metrics_file = self.path / "metrics.jsonl"
-        self.checkpoint_file = self.path / "checkpoint.safetensors"
-        self.previous_file = self.path / "checkpoint.previous.safetensors"
+        self.checkpoint_file = self.path / CHECKPOINT
+        self.previous_file = self.path / PREVIOUS
         self.result_file = self.path / "result.json"
         self.error_file = self.path / "error.txt"
         self.lock_file = self.path / "lock"
@@ -46,7 +48,7 @@ class RunFolder:
     def at(cls, path: StrPath) -> RunFolder:
         """The run whose folder this is."""
         folder = Path(path).absolute()
-        if folder.parent.name != "runs" or not (folder / "config.json").is_file():
+        if folder.parent.name != "runs" or not (folder / CONFIG).is_file():
             raise CheckpointError(f"{path} is not a run folder, expected <root>/runs/<identity>")
         return cls(folder.parent.parent, folder.name)
 

@@ -72,6 +72,7 @@ def train(
         return folder.result()
     whole = dataset if dataset is not None else load_dataset(config, data_root)
     split = prepare(config, whole)
+    build_network(config, split.image_shape, split.classes)  # what cannot be built is told now
     told = [*listeners, *([CallOnEpoch(on_epoch)] if on_epoch else [])]
     with joined(place) as group:
         if not group.leads:

@@ -30,14 +30,14 @@ def build_network(
             f"network is {config.network!r} but {config.dataset} has no images "
             f"(shape {tuple(image_shape)}), expected network 'perceptron' or 'mlp'"
         )
-    settings = Neuron(
-        kind=neuron or config.neuron,
-        coupling=_coupling(config),
-        solve={name: getattr(config, name) for name in _SOLVE},
-        **{name: getattr(config, name) for name in _NEURON},
-    )
     random = generator(config.seed, "weights")
     try:
+        settings = Neuron(
+            kind=neuron or config.neuron,
+            coupling=_coupling(config),
+            solve={name: getattr(config, name) for name in _SOLVE},
+            **{name: getattr(config, name) for name in _NEURON},
+        )
         network = kind.build(config, image_shape, classes, settings, random)
     except ValueError as error:
         raise ConfigError(str(error)) from error

@@ -17,7 +17,7 @@ from ibnn.lab import files
 from ibnn.lab.files import StrPath
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError, ConfigError
-from ibnn.lab.training.folder import RunFolder, load_weights
+from ibnn.lab.training.folder import CHECKPOINT, CONFIG, PREVIOUS, RunFolder, load_weights
 from ibnn.lab.training.network import build_network
 from ibnn.lab.training.tensor_file import packed, unpack
 
@@ -59,7 +59,8 @@ class OpenedNetwork:
     def title(self) -> str:
         """In a few words, for people."""
         if self.converted is None:
-            return self.config.title()
+            removed = self.neuron == "standard" != self.config.neuron
+            return self.config.title() + (", implicit bias removed" if removed else "")
         lams = ", ".join(sorted({f"{lam:g}" for lam in self.converted.lam.values()}))
         return f"{self.config.title()}, converted to lam {lams}"
 
@@ -78,7 +79,7 @@ class OpenedNetwork:
 def open_network(path: StrPath) -> OpenedNetwork:
     """The network of a run folder, of a checkpoint in one, or of a network file."""
     file = Path(path)
-    if file.is_file() and not (file.parent / "config.json").is_file():
+    if file.is_file() and not is_checkpoint(file):
         return read_network(file)
     folder = RunFolder.at(file.parent if file.is_file() else file)
     network, latest = folder.network(), folder.latest()
@@ -86,6 +87,11 @@ def open_network(path: StrPath) -> OpenedNetwork:
     return OpenedNetwork(
         network, folder.config(), latest.image_shape, latest.classes, latest.neuron
     )
+
+
+def is_checkpoint(file: Path) -> bool:
+    """Whether it is a run's own checkpoint, not a network file that lies in its folder."""
+    return file.name in (CHECKPOINT, PREVIOUS) and (file.parent / CONFIG).is_file()
 
 
 def write_network(path: StrPath, opened: OpenedNetwork) -> None:

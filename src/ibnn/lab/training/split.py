@@ -43,6 +43,13 @@ def examples(config: RunConfig, data_root: StrPath | None = None) -> Dataset:
 def prepare(config: RunConfig, dataset: Dataset) -> Dataset:
     """What this run trains on (`x_train`) and validates on (`x_test`)."""
     _check_kind(config, dataset)
+    try:
+        return _cut(config, dataset)
+    except ValueError as error:
+        raise ConfigError(f"{dataset.name} cannot be cut as asked: {error}") from None
+
+
+def _cut(config: RunConfig, dataset: Dataset) -> Dataset:
     if dataset.is_text:
         dataset = dataset.cut_anew(config.context)
     seed = config.seed if config.data_seed is None else config.data_seed
@@ -59,7 +66,12 @@ def prepare(config: RunConfig, dataset: Dataset) -> Dataset:
 
 
 def _check_kind(config: RunConfig, dataset: Dataset) -> None:
-    """Refuse text for a network of images, and the other way round."""
+    """Refuse text for a network of images, the other way round, and points that are augmented."""
+    if config.augmentation != "none" and len(dataset.image_shape) != 3:
+        raise ConfigError(
+            f"augmentation is {config.augmentation!r} but {dataset.name} has no images "
+            f"(shape {dataset.image_shape}), expected 'none'"
+        )
     if dataset.is_text == network_kind(config.network).text:
         return
     what = "is text" if dataset.is_text else "is not text"

@@ -105,10 +105,11 @@ class Sweep(ImageExperiment):
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         points = self.points(settings, runs)
+        compared = [run for point in points for run in point.runs] or runs
         axis = self.axis(points)
         comparison = self.compare(axis, points)
         match = comparison.match() if self.reads_match else None
-        figure = draw_comparison(comparison, axis, self.shows, _note(runs), match)
+        figure = draw_comparison(comparison, axis, self.shows, _note(compared), match)
         return Findings(
             headline=self.headline(comparison, points),
             pictures=[Picture(self.name, figure, self.caption), self.lam_picture(points)],
@@ -116,9 +117,10 @@ class Sweep(ImageExperiment):
             rows=self.rows(points),
             tables=self.tables(points),
             notes=never_learnt(
-                (run.config.title(), [line.accuracy for line in run.validations()]) for run in runs
+                (run.config.title(), [line.accuracy for line in run.validations()])
+                for run in compared
             ),
-            settings=self.settings_lines(settings, points, runs),
+            settings=self.settings_lines(settings, compared, runs),
         )
 
     def points(self, settings: Settings, runs: Sequence[Run]) -> list[Point]:
@@ -144,12 +146,11 @@ class Sweep(ImageExperiment):
         return [run_row(run, **{self.column: p.value}) for p in points for run in p.runs]
 
     def settings_lines(
-        self, settings: Settings, points: Sequence[Point], runs: Sequence[Run]
+        self, settings: Settings, compared: Sequence[Run], runs: Sequence[Run]
     ) -> list[tuple[str, str]]:
-        """How the runs that are compared were trained."""
+        """How the runs that are compared were trained; all runs say how lam was found."""
         results = {run.config.identity(): run.result for run in runs}
-        compared = [run for point in points for run in point.runs]
-        return protocol(compared or runs, lam=self.mode(settings).about(results))
+        return protocol(compared, lam=self.mode(settings).about(results))
 
     def _table(self, points: Sequence[Point]) -> Table:
         return Table(

@@ -54,6 +54,7 @@ class Capacity(Experiment):
     title = "What three hidden neurons can represent"
     datasets = DATASETS
     engine = "ensemble"
+    takes_seeds = False  # the restarts of a search are its seeds
     presets: ClassVar = {
         "smoke": Preset(
             seeds=1,

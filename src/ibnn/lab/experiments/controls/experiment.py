@@ -65,9 +65,11 @@ class Controls(ImageExperiment):
 
     def records(self, settings: Settings, runs: Sequence[Run]) -> Records:
         """The finished runs that are compared, by arm and seed."""
+        return Records(self.record.of(arm.name, run) for arm, run in self._trained(settings, runs))
+
+    def _trained(self, settings: Settings, runs: Sequence[Run]) -> list[tuple[Arm, Run]]:
         results = {run.config.identity(): run.result for run in runs}
-        compared = self.compared(settings, results)
-        return Records(self.record.of(arm.name, run) for arm, run in trained(compared, runs))
+        return trained(self.compared(settings, results), runs)
 
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         return self.find_with(settings, runs, ())
@@ -78,17 +80,19 @@ class Controls(ImageExperiment):
         joined = [*map(self.record.from_row, rows), *self.records(settings, runs)]
         order = [arm.name for arm in self.arms(settings)]
         records = Records(sorted(joined, key=lambda record: (order.index(record.arm), record.seed)))
+        # without runs that only tuned something
+        compared = [run for _, run in self._trained(settings, runs)] or runs
         names = {row["run"] for row in rows}
         elsewhere = [c for c in self.plan(settings, {}) if c.identity() in names]
         return Findings(
             headline=self.headline(settings, records),
-            pictures=self.pictures(settings, records, runs),
+            pictures=self.pictures(settings, records, compared),
             claims=questions(self.claims(settings, records, runs)),
             rows=[record.row() for record in records],
             tables=self.tables(settings, records, runs),
             notes=claims.notes(records),
             rule=RULE,
-            settings=self.settings_lines(settings, runs, elsewhere),
+            settings=self.settings_lines(settings, compared, elsewhere),
         )
 
     def headline(self, settings: Settings, records: Records) -> str:

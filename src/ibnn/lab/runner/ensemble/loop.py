@@ -20,6 +20,7 @@ def train_ensemble(members: list[Recorder]) -> Iterator[tuple[Recorder, Exceptio
     config, split, first = members[0].config, members[0].split, members[0].first
     weights, momentum = zip(*map(_state, members), strict=True)
     ensemble = _ensemble(members, first, weights, momentum)
+    last_line = time.perf_counter()
     for epoch in epochs(config, first):
         clock = time.perf_counter()
         if epoch.switches:
@@ -42,7 +43,8 @@ def train_ensemble(members: list[Recorder]) -> Iterator[tuple[Recorder, Exceptio
         if epoch.validated:
             measured = _validate(ensemble, split)
             finite &= measured["loss"].isfinite()
-            seconds = (time.perf_counter() - clock) / len(members)
+            now = time.perf_counter()
+            seconds, last_line = (now - last_line) / len(members), now
             for i in finite.nonzero().flatten().tolist():
                 implicit = neuron_of(members[i].config, epoch.index) == "implicit"
                 solver = {
