@@ -45,7 +45,7 @@ def test_an_arm_without_a_network_counts_in_the_correction():
     found = networks({"standard": (0.7, 0.3), "a": (0.6, 0.4), "b": (0.8, 0.2)})
     few, more = judged(found), judged(found, "c", "d")
     assert more["a"][0].p > few["a"][0].p
-    assert pareto.both_promises(more).measured == "Not ruled out: c, d."
+    assert pareto.both_promises(more).measured == "Not ruled out: c; d."
 
 
 def test_the_front_is_who_nobody_beats_in_both():

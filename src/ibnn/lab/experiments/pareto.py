@@ -16,6 +16,7 @@ from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.readings import NOT_YET, amounts
 from ibnn.lab.plotting import style
+from ibnn.lab.plotting.names import name_points
 from ibnn.lab.results import Answer, Claim, Picture, Table
 from ibnn.lab.stats import paired, percent
 from ibnn.lab.stats.families import Judged, judge
@@ -96,12 +97,12 @@ def both_promises(found: Family) -> Claim:
     )
     answer: Answer = "not decided"
     if both:
-        answer, text = "yes", f"Better in both: {', '.join(both)}."
+        answer, text = "yes", f"Better in both: {'; '.join(both)}."
     elif found and len(ruled_out) == len(found):
         answer, text = "no", "Every arm is worse than the standard network, or equal, in one."
     else:
         left = [arm for arm in found if arm not in ruled_out]
-        text = f"Not ruled out: {', '.join(left) or 'nothing measured yet'}."
+        text = f"Not ruled out: {'; '.join(left)}." if ruled_out else "No arm is ruled out."
     return Claim(
         "One network can be more accurate and more robust than the standard one.", text, answer
     )
@@ -160,7 +161,7 @@ def headline(records: Records, found: Family) -> str:
         return NOT_YET
     claim = both_promises(found)
     return (
-        f"On the front of clean and robust accuracy (medians): {', '.join(front(places))}. "
+        f"On the front of clean and robust accuracy (medians): {'; '.join(front(places))}. "
         f"One network better than the standard one in both? {claim.agrees.capitalize()}. "
         f"{claim.measured}"
     )
@@ -191,25 +192,22 @@ def draw_map(records: Records, note: str) -> Figure:
     figure, (axes,) = style.figure(width=7.6, height=5.6, title="Robust against clean accuracy")
     places = points(records)
     fixed = {STANDARD: style.STANDARD, IMPLICIT: style.IMPLICIT}
-    for number, (arm, (clean, robust)) in enumerate(places.items()):
-        color = fixed.get(arm, style.OTHER if "=" in arm or "-0.2" in arm else style.INK)
-        single = records.robust(arm)
+    colors = {
+        arm: fixed.get(arm, style.OTHER if "=" in arm or "-0.2" in arm else style.INK)
+        for arm in places
+    }
+    for arm, (clean, robust) in places.items():
+        color, single = colors[arm], records.robust(arm)
         xs = [100 * records.last(arm)[seed] for seed in single]
         axes.scatter(xs, [100 * v for v in single.values()], s=9, color=color, alpha=0.35)
         axes.scatter([100 * clean], [100 * robust], s=46, color=color, zorder=3)
-        away = (6, 5) if number % 2 else (6, -9)  # neighbors above and below their points
-        place = (100 * clean, 100 * robust)
-        axes.annotate(arm, place, xytext=away, textcoords="offset points", fontsize=7, color=color)
     line = [places[arm] for arm in front(places)]
     xs, ys = ([100 * place[k] for place in line] for k in (0, 1))
     axes.plot(xs, ys, "--", color=style.QUIET, linewidth=1.0, zorder=1)
-    if places:
-        middle = median(clean for clean, _ in places.values())
-        right = max(clean for clean, _ in places.values())
-        axes.set_xlim(right=100 * right + 100 * max(0.01, 0.6 * (right - middle)))
     axes.set(
         xlabel="clean accuracy after the last epoch, %",
         ylabel="white-box PGD accuracy, mean over eps, %",
     )
     style.footnote(figure, note)
+    name_points(axes, {arm: (100 * x, 100 * y) for arm, (x, y) in places.items()}, colors)
     return figure
