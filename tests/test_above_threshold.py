@@ -69,6 +69,20 @@ def test_gradients_are_those_of_the_minimum(times, dtype, promised):
         assert np.linalg.norm(v.numpy() - expected) <= promised * np.linalg.norm(expected)
 
 
+@pytest.mark.parametrize("engine", ["native", "portable"])
+@pytest.mark.parametrize("sigma", ["tanh", "erf", "arctan", "hardtanh"])
+@pytest.mark.parametrize(("dtype", "std"), [(torch.float32, 1e-7), (torch.float64, 1e-8)])
+def test_a_row_that_starts_next_to_the_saddle_leaves_it(dtype, std, sigma, engine, generator):
+    y = std * torch.randn(2, 16, dtype=dtype, generator=generator)
+    solution = ibnn.solve(y, 0.3, SLOPE, sigma=sigma, engine=engine)
+    z = solution.value.double()
+    assert solution.converged.all()
+    assert ibnn.residual(z, y.double(), 0.3, SLOPE, sigma=sigma).abs().max() < 5e-7
+    assert (z.amax(-1) - z.amin(-1) > 0.3).all()
+    # a first step as small as this one said that the row had settled, at the saddle
+    assert (ibnn.energy(z, y, 0.3, SLOPE, sigma=sigma) < -0.01).all()
+
+
 def test_rows_on_both_sides_of_the_threshold_leave_each_other_alone():
     y, lam = rows(60, 0.2), torch.tensor([0.5 * T, 2 * T])
     g = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
+from tests.parts import Softsign
 from tests.small_net import Net
 
 
@@ -145,16 +146,6 @@ def test_several_arguments_and_outputs() -> None:
     for sample in ((x, shift), {"x": x, "shift": shift}):
         plain: Any = ibnn.for_export(model, sample)
         torch.testing.assert_close(plain(x, shift)["z"], model(x, shift)["z"], rtol=0, atol=1e-4)
-
-
-class Softsign(ibnn.Sigma):
-    name = "softsign of the export test"
-
-    def value(self, x: Tensor) -> Tensor:
-        return x / (1 + x.abs())
-
-    def primitive(self, x: Tensor) -> Tensor:
-        return x.abs() - torch.log1p(x.abs())
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Parts added from outside the package: a sigma, a coupling, a solver, an engine."""
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
 
@@ -11,24 +13,7 @@ from ibnn import engine, sigma, solver
 from ibnn.coupling import PairSums
 from ibnn.coupling.sums import MatrixSums
 from tests import oracle
-
-
-class Softsign(ibnn.Sigma):
-    name = "softsign"
-
-    def value(self, x):
-        return x / (1 + x.abs())
-
-    def primitive(self, x):
-        return x.abs() - torch.log1p(x.abs())
-
-
-class Ring(ibnn.Coupling):
-    """Every unit listens to its two neighbors on a ring."""
-
-    def weight(self, dtype=None, units=None):
-        here = torch.eye(units[0], dtype=dtype)
-        return (here.roll(1, 0) + here.roll(-1, 0)) / 2
+from tests.parts import Ring, Softsign
 
 
 class RingSums(PairSums):
@@ -171,6 +156,12 @@ def test_a_coupling_of_ones_own(ring, lam, y):
     assert gradient_is_right(lambda y: ibnn.implicit_bias(y, lam, coupling=ring()), y)
 
 
+def test_weights_that_are_not_written_out_are_not_taken_for_uniform_ones():
+    y = torch.zeros(1, 8, dtype=torch.float64)  # where the ring has an eigenvalue of J of -0.6
+    for ring in (Ring(), FastRing()):
+        assert not ibnn.solve(y, 0.08, 10.0, coupling=ring, on_failure="ignore").unique.any()
+
+
 def test_a_coupling_of_ones_own_inside_a_layer(y):
     layer = ibnn.Linear(7, 5, coupling=Ring(), lam=0.02, dtype=torch.float64)
     assert layer.effective_lam.item() == pytest.approx(0.02)
@@ -230,6 +221,28 @@ def test_a_solver_of_ones_own(y):
     torch.testing.assert_close(ibnn.implicit_bias(y, -0.05, solver=Damped()), expected)
     solver.register(Damped())
     torch.testing.assert_close(ibnn.implicit_bias(y, -0.05, solver="damped"), expected)
+
+
+def test_options_of_numpy_are_numbers_like_others(y):
+    for mine, same in (
+        (solver.Gradient(tau=np.float64(0.25)), solver.Gradient(tau=0.25)),
+        (solver.Anderson(memory=np.int64(3)), solver.Anderson(memory=3)),
+    ):
+        z = ibnn.implicit_bias(y, -0.05, solver=mine)
+        assert torch.equal(z, ibnn.implicit_bias(y, -0.05, solver=same))
+    assert torch.equal(
+        ibnn.implicit_bias(y, -0.05, solver="picard", atol=Fraction(1, 10**6)),
+        ibnn.implicit_bias(y, -0.05, solver="picard", atol=1e-6),
+    )
+
+
+def test_a_sigma_may_be_a_frozen_dataclass(y):
+    @dataclass(frozen=True)
+    class Mine(Softsign):
+        width: float = 1.0
+
+    z = ibnn.implicit_bias(y, -0.3, sigma=Mine())
+    torch.testing.assert_close(z, ibnn.implicit_bias(y, -0.3, sigma=Softsign()))
 
 
 def test_an_engine_of_ones_own(y, monkeypatch):

@@ -8,9 +8,14 @@ import torch
 import ibnn
 from ibnn import ConvergenceError, ConvergenceWarning
 from ibnn.engine.native import loader
+from tests.parts import Softsign
 
 SOLVERS = ["newton", "gradient", "picard", "anderson", "broyden"]
 COUPLINGS = [ibnn.Uniform(-1), ibnn.Window(3), ibnn.Dense(units=6)]
+
+
+class Unhashable(Softsign):
+    __hash__ = None  # as a dataclass that is not frozen
 
 
 def row(dtype=torch.float64):
@@ -112,6 +117,17 @@ def test_above_the_threshold_the_backward_solve_tells_of_its_failure():
             torch.autograd.grad((z * g).sum(), y)
 
 
+def test_a_row_that_is_not_finite_does_not_hide_the_failure_of_another():
+    y = torch.zeros(2, 6, dtype=torch.float64)
+    y[1] = torch.nan
+    y.requires_grad_()
+    g = torch.linspace(-1, 1, 6, dtype=torch.float64)
+    with pytest.warns(ConvergenceWarning, match="1 of 2 rows are not finite"):
+        z = ibnn.implicit_bias(y, 0.5, sigma=Softsign())  # the other is at a saddle
+    with pytest.warns(ConvergenceWarning, match="backward: 1 of 2 rows did not converge"):
+        torch.autograd.grad((z * g).sum(), y)
+
+
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=str)
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -177,6 +193,15 @@ def test_nothing_in_nothing_out(shape, adjoint, coupling):
     assert slope.grad == 0
     assert ibnn.energy(y, y, -0.1, coupling=coupling).sum() == 0
     assert ibnn.residual(y, y, -0.1, coupling=coupling).shape == y.shape
+
+
+@pytest.mark.parametrize("solver", ["newton", "lite", "picard"])
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0), (2, 0, 4)])
+def test_a_learnt_window_has_no_gradient_without_units(shape, solver):
+    window = ibnn.Window(3, "gaussian", learnable=True)
+    y = torch.zeros(shape, requires_grad=True)
+    ibnn.implicit_bias(y, -0.1, coupling=window, solver=solver).sum().backward()
+    assert window.std.grad == 0
 
 
 def test_layers_take_an_empty_batch():
@@ -416,6 +441,22 @@ REFUSED = {
         "step_rule='exact'",
     ),
     "a tau below zero": (lambda: ibnn.solver.Gradient(tau=-1.0), ValueError, "tau .*-1.0"),
+    "a slope tensor of an energy": (
+        lambda: ibnn.energy(torch.ones(3), torch.ones(3), 0.1, torch.tensor(-10.0)),
+        ValueError,
+        "slope must be positive",
+    ),
+    "a slope tensor of a residual": (
+        lambda: ibnn.residual(torch.ones(3), torch.ones(3), 0.1, torch.tensor(0.0)),
+        ValueError,
+        "slope must be positive",
+    ),
+    "a sigma that cannot be hashed": (
+        lambda: ibnn.implicit_bias(torch.ones(3), 0.1, sigma=Unhashable()),
+        TypeError,
+        r"dataclass\(frozen=True\)",
+    ),
+    "half a memory": (lambda: ibnn.solver.Anderson(2.5), ValueError, "whole number .*2.5"),
     "anderson without memory": (lambda: ibnn.solver.Anderson(0), ValueError, "memory .*0"),
     "broyden without memory": (lambda: ibnn.solver.Broyden(0), ValueError, "memory .*0"),
 }

@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 import ibnn
+from tests.parts import Softsign
 
 # the same sums in the same order: only fused arithmetic around the solve can differ
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
@@ -259,16 +260,6 @@ class TestCopies:
         x = torch.linspace(-1, 1, 8).reshape(2, 4)
         assert torch.equal(copy.deepcopy(layer)(x), layer(x))
         assert torch.equal(pickle.loads(pickle.dumps(layer))(x), layer(x))
-
-
-class Softsign(ibnn.Sigma):
-    name = "softsign"
-
-    def value(self, x):
-        return x / (1 + x.abs())
-
-    def primitive(self, x):
-        return x.abs() - torch.log1p(x.abs())
 
 
 def test_autocast_solves_in_float32_and_returns_bfloat16():

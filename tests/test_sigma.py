@@ -10,19 +10,14 @@ import torch
 import ibnn
 from ibnn import sigma as sigmas
 from tests import oracle
+from tests.parts import Softsign
 
 NAMES = list(oracle.SIGMAS)
 EPS = torch.finfo(torch.float64).eps
 
 
-class Softsign(ibnn.Sigma):
+class SoftSign(Softsign):
     name = "soft sign"
-
-    def value(self, x):
-        return x / (1 + x.abs())
-
-    def primitive(self, x):
-        return x.abs() - torch.log1p(x.abs())
 
 
 class Wave(ibnn.Sigma):
@@ -60,7 +55,7 @@ def test_value_derivative_and_primitive_are_the_oracles(sigma):
 @pytest.mark.parametrize("sigma", ["tanh", "arctan", "erf", "hardtanh", "own"])
 @pytest.mark.parametrize("order", [-1, 0, 1, 2, 3, 4])
 def test_each_derivative_is_the_slope_of_the_one_below(sigma, order):
-    chosen = Softsign() if sigma == "own" else sigmas.resolve(sigma)
+    chosen = SoftSign() if sigma == "own" else sigmas.resolve(sigma)
     x, step = points()[:241], 1e-5
     ahead, behind = chosen.derivative(x + step, order), chosen.derivative(x - step, order)
     # central differences: step^2 / 6 times a derivative of order + 3 <= 7 (below 2e4 for all,
@@ -87,7 +82,7 @@ def test_values_are_odd_bounded_by_one_and_steepest_at_zero(sigma):
 def test_a_sigma_of_ones_own_solves_its_equation_and_goes_backward():
     y = torch.linspace(-0.4, 0.5, 12, dtype=torch.float64).requires_grad_()
     # the object is gone by the time gradients come back: the graph must keep it
-    z = ibnn.implicit_bias(y, -0.3, sigma=Softsign())
+    z = ibnn.implicit_bias(y, -0.3, sigma=SoftSign())
     x = 10 * (z[None, :] - z[:, None])
     residual = z - y - 0.3 * (x / (1 + x.abs())).mean(1)
     assert residual.abs().max() < 1e-11
@@ -97,18 +92,18 @@ def test_a_sigma_of_ones_own_solves_its_equation_and_goes_backward():
 
 def test_inference_mode_does_not_change_a_sigma_of_ones_own():
     y = torch.linspace(-1, 1, 6, dtype=torch.float64).expand(2, 6)
-    expected = ibnn.solve(y, 0.3, sigma=Softsign())
-    slopes = [Softsign().derivative(y, order) for order in range(4)]
+    expected = ibnn.solve(y, 0.3, sigma=SoftSign())
+    slopes = [SoftSign().derivative(y, order) for order in range(4)]
     with torch.inference_mode():
         made_here = y.clone()
         for x in (y, made_here):
             for order, slope in enumerate(slopes):
-                assert torch.equal(Softsign().derivative(x, order), slope)
-            found = ibnn.solve(x, 0.3, sigma=Softsign())
+                assert torch.equal(SoftSign().derivative(x, order), slope)
+            found = ibnn.solve(x, 0.3, sigma=SoftSign())
             assert torch.equal(found.value, expected.value)
             assert torch.equal(found.steps, expected.steps)
             assert torch.equal(found.unique, expected.unique)
-    assert torch.equal(Softsign().derivative(made_here, 1), slopes[1])
+    assert torch.equal(SoftSign().derivative(made_here, 1), slopes[1])
 
 
 def test_slopes_of_ones_own_sigma_are_worked_out_once_for_all_products_at_one_z():

@@ -217,9 +217,14 @@ def register(sigma: Sigma) -> Sigma:
 def resolve(sigma: "str | Sigma") -> Sigma:
     """The sigma meant by a name or an object, checked to be one the theory allows."""
     found = REGISTRY.resolve(sigma)
+    if type(found).__hash__ is None:
+        raise TypeError(
+            f"sigma {found.name} cannot be hashed; make its class a dataclass(frozen=True), or one "
+            "with eq=False"
+        )
     if found not in BUILT_IN and not getattr(found, "_checked", False):
         _check(found)
-        found._checked = True  # type: ignore[attr-defined]
+        object.__setattr__(found, "_checked", True)  # (a frozen dataclass, too)
     return found
 
 

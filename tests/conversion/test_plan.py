@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import ibnn
+from tests.parts import Ring
 from tests.small_net import CONVERTED, Net
 
 
@@ -20,12 +21,6 @@ def net() -> Net:
 @pytest.fixture
 def x() -> Tensor:
     return torch.randn(5, 2, 6, 6, generator=torch.Generator().manual_seed(1))
-
-
-class Ring(ibnn.Coupling):
-    def weight(self, dtype: Any = None, units: Any = None) -> Tensor:
-        here = torch.eye(units[0], dtype=dtype)
-        return (here.roll(1, 0) + here.roll(-1, 0)) / 2
 
 
 @pytest.mark.parametrize(

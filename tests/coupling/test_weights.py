@@ -48,6 +48,15 @@ def test_windows_larger_than_the_map_lose_what_falls_outside(shape, size):
     np.testing.assert_allclose(found, np.diag(weights.sum(axis=1)) - weights, atol=1e-14)
 
 
+def test_a_given_std_is_as_exact_as_the_solve():
+    offsets = torch.arange(-2, 3, dtype=torch.float64)
+    exact = torch.softmax(-((offsets / 0.7) ** 2) / 2, 0)
+    window = ibnn.Window(5, "gaussian", std=0.7)
+    torch.testing.assert_close(window.weight(torch.float64), exact, rtol=0, atol=1e-16)
+    torch.testing.assert_close(window.half().double().weight(), exact, rtol=0, atol=1e-16)
+    assert window.config()["std"] == 0.7
+
+
 def test_window_taps_are_normalised_and_a_wide_gaussian_is_a_box():
     for window in (ibnn.Window((3, 5)), ibnn.Window((3, 5), "gaussian", std=0.7)):
         assert float(window.weight(torch.float64).sum()) == pytest.approx(1, abs=1e-15)

@@ -278,7 +278,9 @@ def test_a_bad_row_leaves_its_neighbours_alone(dtype):
 
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_above_the_threshold_it_ends_with_an_honest_residual(sigma):
-    y = torch.randn(6, 120) * torch.tensor([0.01, 0.1, 1, 1, 10, 100])[:, None]
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(6, 120, generator=generator)
+    y *= torch.tensor([0.01, 0.1, 1, 1, 10, 100])[:, None]
     c = torch.tensor([1.5, 3.0, 1.01, 30.0, 5.0, 1000.0])
     z, residual, _ = native.find_roots(y, c, torch.full((6,), 1e-5), sigma)
     true = (
@@ -291,10 +293,11 @@ def test_above_the_threshold_it_ends_with_an_honest_residual(sigma):
 
 
 def test_the_residual_is_measured():
-    """A row whose answer is spoilt must show it: the reported residual matches the true one."""
-    y = torch.randn(20, 784) * torch.logspace(-2, 2, 20)[:, None]
+    """Where little accuracy is asked for, the reported residual is that of the rough answer."""
+    y = torch.randn(20, 784, generator=torch.Generator().manual_seed(0))
+    y *= torch.logspace(-2, 2, 20)[:, None]
     c = torch.linspace(-20, 0.9, 20)
-    z, residual, _ = native.find_roots(y, c, torch.full((20,), 2e-5), "tanh")
+    z, residual, _ = native.find_roots(y, c, torch.full((20,), 1e-1), "tanh")
     true = (
         (z.double() + c[:, None].double() * native.pair_sum(z.double(), None, 0, "tanh") - y)
         .abs()
@@ -302,6 +305,20 @@ def test_the_residual_is_measured():
     )
     rounding = 1e-6 * (y.abs().amax(1) + c.abs())
     assert (true <= 10 * residual + 2 * rounding).all()
+    assert (true > 2 * rounding).any()  # or a residual of 0 would do as well
+
+
+def test_a_default_device_elsewhere_leaves_rows_of_the_cpu_alone():
+    y = torch.randn(4, 3, 8, generator=torch.Generator().manual_seed(0))
+    lam = torch.tensor([-0.1, 0.02, 0.05])
+    expected = ibnn.implicit_bias(y, lam)
+    with torch.device("meta"):
+        for coupling in (None, ibnn.Uniform((-2, -1))):
+            again = y.clone().requires_grad_()
+            z = ibnn.implicit_bias(again, lam if coupling is None else -0.1, coupling=coupling)
+            z.sum().backward()
+            assert again.grad.is_cpu
+            assert coupling is not None or torch.equal(z, expected)
 
 
 def test_empty_inputs():

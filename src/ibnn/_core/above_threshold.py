@@ -45,7 +45,7 @@ def descend(
     origin = torch.zeros_like(y[:, :1]).clamp(y.amin(-1, keepdim=True), y.amax(-1, keepdim=True))
     p, c = slope.unsqueeze(-1).to(y.dtype), strength.unsqueeze(-1).to(y.dtype)
     scaled = (y - origin) * p
-    z, moved = scaled.clone(), torch.full_like(y[:, 0], torch.inf)
+    z, moved = scaled.clone(), torch.zeros_like(y[:, 0])  # one step alone says nothing of a rate
     steps = torch.zeros(len(y), dtype=torch.int32, device=y.device)
     settled = torch.zeros(len(y), dtype=torch.bool, device=y.device)
     going = torch.arange(len(y), device=y.device)
@@ -99,8 +99,8 @@ def is_unique(
         return proven
     scaled = z * slope.unsqueeze(-1)
     densest = pair_sum(scaled, None, weight, 1, units, how).amax(-1)
-    proven |= strength * densest < (1 if has_positive_pairs(weight, how) else 0.5)
-    if weight is None and z.shape[-1] <= _MAX_DIRECT_UNITS:
+    proven |= strength * densest < (1 if has_positive_pairs(how) else 0.5)
+    if how.is_uniform and z.shape[-1] <= _MAX_DIRECT_UNITS:
         for rows in (~proven & scaled.isfinite().all(-1)).nonzero().squeeze(-1).split(256):
             proven[rows] = _is_definite(scaled[rows].double(), strength[rows].double(), how)
     return proven

@@ -92,11 +92,11 @@ def engine_for_sums(
     return engine, case
 
 
-def has_positive_pairs(weight: Tensor | None, options: SolveOptions) -> bool:
+def has_positive_pairs(options: SolveOptions) -> bool:
     """Whether K_ik = w_ik s'(z_k - z_i) is positive semidefinite wherever z is: uniform weights,
     and an s' with a positive Fourier transform. Then no eigenvalue of J = diag(1 - c d) + c K is
     below 1 - c d, d = K 1, where that is positive."""
-    return weight is None and options.sigma in BUILT_IN and options.sigma is not HARDTANH
+    return options.is_uniform and options.sigma in BUILT_IN and options.sigma is not HARDTANH
 
 
 def system(
@@ -177,7 +177,7 @@ def _find(equation: System, lam, slope, start, weight, units, options) -> Found:
     # other solvers, and counted steps, are shown as they are
     if not doubles or not solver.allows_engine or options.max_steps is not None:
         found = solver.find(equation, start, options.steps_allowed)
-        return _resolve_noisy_rows(equation, found, units, options) if weight is None else found
+        return _resolve_noisy_rows(equation, found, units, options) if options.is_uniform else found
     again = (equation.margin < _MIN_MARGIN).squeeze(-1) & equation.convex()
     found = Found(
         start,
@@ -246,7 +246,7 @@ def fallback_adjoint(
     # the true residual, in units where squares neither under- nor overflow
     unit = g.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(g.dtype).tiny)
     margin = equation.margin
-    if has_positive_pairs(weight, options):
+    if has_positive_pairs(options):
         least = (diagonal - equation.strength * equation.self_weight).amin(-1, keepdim=True)
         steep = (strength >= 1).unsqueeze(-1)
         margin = torch.where(steep & (least > 0), least.clamp(1e-9, 1), margin)

@@ -70,7 +70,7 @@ def solve(
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
         # above the threshold, where the engine has no way of its own (an uncertified sigma has no
         # threshold, and its engine no fast sums that would end there)
-        steep, descends = None, weight is None and options.sigma.certified
+        steep, descends = None, options.is_uniform and options.sigma.certified
         descends = descends and not engine.descends(case)
         if descends and options.max_steps is None and not deferred_failures.is_asynchronous(y):
             is_above = (strength >= 1) & strength.isfinite()
@@ -81,7 +81,7 @@ def solve(
         z, steps, converged = found.z, found.steps, found.solved
         residual = (found.residual / slope).to(y.dtype)
         done = converged & (slope > 0)
-        if y.dtype == torch.float64 and weight is None:
+        if y.dtype == torch.float64 and options.is_uniform:
             done &= ~noise_exceeds_tolerance(strength, slope * atol)
         if steep is not None:
             steep = steep[converged[steep]]  # the others are not finite
@@ -156,7 +156,7 @@ def solve_adjoint(
     engine = engines.choose(case, options.engine)
     strength = strength.expand(len(z))
     allowed = GRADIENT_ERROR[z.dtype]
-    descends = weight is None and options.sigma.certified
+    descends = options.is_uniform and options.sigma.certified
     steep = strength >= 1 if descends and not deferred_failures.is_asynchronous(z) else None
     if steep is not None and not bool(steep.any()):
         steep = None
@@ -178,7 +178,7 @@ def solve_adjoint(
                     whole[left] = some.to(whole.dtype)
     else:
         v, error, dot = fallback_adjoint(z, g, strength, weight, units, options)
-    if deferred_failures.is_asynchronous(z) or float(error.max()) > allowed:
+    if deferred_failures.is_asynchronous(z) or not bool((error <= allowed).all()):
         failed = error > allowed
         # a row that is not finite needs no further word: it was reported on the way forward
         failed &= error.isfinite()
@@ -242,5 +242,7 @@ def pair_outer(
     how: str,
 ) -> Tensor:
     """The derivative of sum(g * P_n(z, a)) by the weights."""
+    if not z.numel():
+        return torch.zeros_like(weight)
     options = read(how)
     return options.sums.pair_outer(z, g, a, weight, order, options.sigma, units)

@@ -57,6 +57,7 @@ class SolveOptions:
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
             if value is not None and not (_is_number(value, Real) and 0 <= value < math.inf):
                 raise ValueError(f"{name} must be a non-negative number, got {value!r}")
+            object.__setattr__(self, name, None if value is None else float(value))
         steps = self.max_steps
         if steps is not None and not (_is_number(steps, int) and steps >= 0):
             raise ValueError(f"max_steps must be a non-negative int, got {steps!r}")
@@ -75,6 +76,12 @@ class SolveOptions:
         """The options as an op takes them. In an exported program there is no monitor: its number
         would be that of another layer in the process which loads the program."""
         return self._exported_text if _is_exporting() else self._text
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether every pair weighs 1/D; a coupling may have no tensor of weights and sums of its
+        own, which are something else."""
+        return self.sums is pair_sums.UNIFORM
 
     @property
     def steps_allowed(self) -> int:

@@ -41,11 +41,11 @@ def solve(
     p = slope.item()
     strength = lam.item() * p
     # (above the threshold there are several solutions, or an engine that knows its weights)
-    served = strength <= 0 or (weight is None and (strength < 1 or engine.descends(case)))
+    served = strength <= 0 or (options.is_uniform and (strength < 1 or engine.descends(case)))
     if not served or not math.isfinite(strength) or not 0 < p < math.inf:
         return None
     atol, rtol = tolerances(options, case.dtype)
-    exact = case.dtype == torch.float64 and weight is None
+    exact = case.dtype == torch.float64 and options.is_uniform
     if exact and noise_exceeds_tolerance(*torch.tensor([strength, p * atol], dtype=torch.float64)):
         return None
     resolution = RESOLUTION[case.dtype] if rtol else 0.0
@@ -72,7 +72,7 @@ def adjoint(
     they are as good as promised; rows at a saddle, where v is right, are reported."""
     if not math.isfinite(strength):
         return None
-    if strength >= 1 and weight is None and not engine.descends(case):
+    if strength >= 1 and options.is_uniform and not engine.descends(case):
         return None
     if not case.sigma.certified:
         return None

@@ -183,7 +183,8 @@ class Window(Coupling):
         self.profile = profile
         self.dims = tuple(range(-len(size), 0))
         self.learnable = learnable
-        value = torch.tensor(max(size) / 4 if std is None else float(std), device="cpu")
+        self._given_std = max(size) / 4 if std is None else float(std)
+        value = torch.tensor(self._given_std, device="cpu")
         # a layer needs it when it leaves the meta device
         self._first_values = {"std": value}
         here = value.to(torch.get_default_device())
@@ -192,12 +193,15 @@ class Window(Coupling):
         else:
             self.register_buffer("std", here, persistent=False)
         # a fixed one as a number, which torch.export needs
-        self._eigenvalue = None if learnable else float(self._eigenvalue_at(value.double()))
+        exact = torch.tensor(self._given_std, dtype=torch.float64, device="cpu")
+        self._eigenvalue = None if learnable else float(self._eigenvalue_at(exact))
 
     def weight(
         self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
     ) -> Tensor:
         std = self.std if dtype is None else self.std.to(dtype)
+        if not self.learnable:  # as exact as it was given, whatever the layer's dtype has been
+            std = torch.full_like(std, self._given_std)
         taps = [self._taps(size, std) for size in self.kernel_size]
         result = taps[0]
         for tap in taps[1:]:
@@ -231,7 +235,8 @@ class Window(Coupling):
         return f"{size}, {self.profile}{shape}" + (", learnable=True" if self.learnable else "")
 
     def _std_number(self) -> float:
-        return float(self._first_values["std"] if self.std.is_meta else self.std.detach())
+        given = self.std.is_meta or not self.learnable
+        return self._given_std if given else float(self.std.detach())
 
     def _taps(self, size: int, std: Tensor) -> Tensor:
         if self.profile == "box":

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 from ibnn._registry import Registry
 from ibnn.solver.anderson import Anderson
@@ -62,7 +63,12 @@ def key(solver: Solver) -> str:
     if _KINDS.get(solver.name) is not type(solver):
         return REGISTRY.key(solver)
     options = dataclasses.asdict(solver)  # type: ignore[call-overload]
-    return solver.name + json.dumps(options, separators=(",", ":"))
+    return solver.name + json.dumps(options, separators=(",", ":"), default=_plain_number)
+
+
+def _plain_number(value: Any) -> Any:
+    """A number of numpy as one of Python."""
+    return value.item()
 
 
 def lookup(text: str) -> Solver:

@@ -1,6 +1,7 @@
 """Anderson acceleration: Picard's iteration, mixed from its last few iterates."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 import torch
@@ -29,8 +30,8 @@ class Anderson(Iteration):
     ridge: float = 1e-10
 
     def __post_init__(self) -> None:
-        if self.memory < 1:
-            raise ValueError(f"memory must be at least 1, got {self.memory!r}")
+        if not isinstance(self.memory, Integral) or self.memory < 1:
+            raise ValueError(f"memory must be a whole number of at least 1, got {self.memory!r}")
 
     def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
         history = z.new_zeros(len(z), self.memory, z.shape[-1])

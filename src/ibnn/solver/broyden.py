@@ -1,6 +1,7 @@
 """Broyden's method with limited memory: a secant model of J^-1, built from the steps taken."""
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import ClassVar
 
 import torch
@@ -14,7 +15,7 @@ from ibnn.solver.system import System
 class Broyden(Iteration):
     """d = -H r with H = I + sum_m u_m v_m^T, the "good" update; the oldest pair goes first.
 
-    Each row restarts from H = I when its step is not finite or its residual grows tenfold.
+    Each row restarts from H = I when its residual grows tenfold.
 
     Args:
         memory: how many pairs u, v are kept.
@@ -26,8 +27,8 @@ class Broyden(Iteration):
     memory: int = 20
 
     def __post_init__(self) -> None:
-        if self.memory < 1:
-            raise ValueError(f"memory must be at least 1, got {self.memory!r}")
+        if not isinstance(self.memory, Integral) or self.memory < 1:
+            raise ValueError(f"memory must be a whole number of at least 1, got {self.memory!r}")
 
     def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
         pairs = z.new_zeros(len(z), self.memory, z.shape[-1])

@@ -11,6 +11,7 @@ from ibnn.lab.theory_checks.expressivity import section as expressivity
 from ibnn.lab.theory_checks.expressivity.approximation import Approximation
 from ibnn.lab.theory_checks.expressivity.first_order import coupling_matrix
 from tests.lab.theory_checks.small_context import digits_context, whole
+from tests.parts import Ring
 
 
 class Residual(nn.Module):
@@ -40,14 +41,6 @@ class Tokens(nn.Module):
     def forward(self, x):
         x = F.gelu(self.second(F.gelu(self.first(x.squeeze(1)))))
         return self.head(x.mean(1))
-
-
-class Ring(ibnn.Coupling):
-    """A coupling of a user's own: both neighbors on a ring."""
-
-    def weight(self, dtype=None, units=None):
-        here = torch.eye(units[0], dtype=dtype)
-        return (here.roll(1, 0) + here.roll(-1, 0)) / 2
 
 
 def on_a_ring():

@@ -96,7 +96,7 @@ def explicit_gradient(z: Tensor, g: Tensor, strength: float, sigma: str) -> tupl
     """g - strength DB(z) g, and g . B(z) of each row."""
     z, g = z.detach().contiguous(), g.detach().contiguous()
     v = torch.empty_like(z)
-    dots = torch.empty(len(z), dtype=torch.float64)
+    dots = torch.empty(len(z), dtype=torch.float64, device=z.device)
     _call("explicit_gradient", z, (z, g), (strength, SIGMAS[sigma]), (v, dots))
     return v, dots.to(z.dtype)
 
@@ -151,9 +151,9 @@ def solve_rows(
     rows = _rows(y)
     values = _per_row(y, strength, atol, slope)
     z = torch.empty_like(y)
-    residual = torch.empty(rows, dtype=torch.float64)
-    steps = torch.empty(rows, dtype=torch.int32)
-    solved = torch.empty(rows, dtype=torch.bool)
+    residual = torch.empty(rows, dtype=torch.float64, device=y.device)
+    steps = torch.empty(rows, dtype=torch.int32, device=y.device)
+    solved = torch.empty(rows, dtype=torch.bool, device=y.device)
     unasked = (None,) if weights is None else ()  # whether solutions above the threshold are unique
     _call(
         "find_roots" if weights is None else "find_weighted_roots",
@@ -183,8 +183,8 @@ def solve_jacobian(
     values = _per_row(z, strength)
     v = torch.empty_like(z)
     rows = _rows(z)
-    error = torch.empty(rows, dtype=torch.float64)
-    dots = torch.empty(rows, dtype=torch.float64)
+    error = torch.empty(rows, dtype=torch.float64, device=z.device)
+    dots = torch.empty(rows, dtype=torch.float64, device=z.device)
     _call(
         "solve_jacobian" if weights is None else "solve_weighted_jacobian",
         z,
@@ -228,7 +228,7 @@ def _laid_out(y: Tensor) -> "tuple[Tensor, ctypes.Array[ctypes.c_long] | None]":
 def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
     """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
     rows, units = _rows(y), y.shape[-1]
-    for t in inputs:
+    for t in (*inputs, *outputs):
         if isinstance(t, Tensor) and (not t.is_cpu or t.numel() not in (rows, rows * units)):
             raise ValueError(
                 f"{name}: expected {rows} rows on the CPU, got {tuple(t.shape)} on {t.device}"

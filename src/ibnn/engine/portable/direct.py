@@ -9,8 +9,8 @@ from ibnn.sigma import Sigma
 
 # terms of one temporary: a few MB, so that it stays in the processor's cache
 BLOCK = 1 << 20
-# the longest row whose D x D matrix may be kept
-KEPT_UNITS = 2000
+# the longest row whose D x D matrix may be kept: 2 MB, and beyond it other ways are quicker, too
+KEPT_UNITS = 512
 
 
 class DirectField(UnitField):

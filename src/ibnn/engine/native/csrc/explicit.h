@@ -12,11 +12,15 @@ namespace ibnn {
 // Nanoseconds, about, for a unit on nodes and for a pair of units in lanes; a row by itself takes ten times as long.
 constexpr double kExplicitUnit = 4, kExplicitPair = 0.2;
 
+template <Sigma kind> ExplicitLanes<kind>& explicit_lanes() {
+  static thread_local ExplicitLanes<kind> lanes;  // (declared where its own thread comes by, and frees it)
+  return lanes;
+}
+
 // on_nodes(engine, first row, end, otherwise) and in_lanes(engine, pack, otherwise) take what they can; alone(row) the rest.
 template <Sigma kind, class T, class Nodes, class Lanes, class Alone>
 int explicit_rows(long rows, long n, int threads, Nodes on_nodes, Lanes in_lanes, Alone alone) {
   if constexpr (sizeof(T) == 4) {
-    static thread_local ExplicitLanes<kind> lanes;
     const Layout layout = Layout::plain(rows, n);
     const bool short_rows = n >= 2 && n <= ExplicitLanes<kind>::longest;
     if constexpr (kind == Sigma::tanh)
@@ -30,7 +34,7 @@ int explicit_rows(long rows, long n, int threads, Nodes on_nodes, Lanes in_lanes
           on_nodes(nodes, k * block, std::min(rows, (k + 1) * block), [&](long row) { left.push_back(row); });
           if (left.empty()) return;
           if (short_rows)
-            in_lanes(lanes, RowPack<T>(layout, left.data(), static_cast<long>(left.size())), alone);
+            in_lanes(explicit_lanes<kind>(), RowPack<T>(layout, left.data(), static_cast<long>(left.size())), alone);
           else
             for (long row : left) alone(row);
         });
@@ -39,7 +43,8 @@ int explicit_rows(long rows, long n, int threads, Nodes on_nodes, Lanes in_lanes
       const long packs = (rows + kLanes<T> - 1) / kLanes<T>;
       const double of_unit = kExplicitUnit + kExplicitPair * static_cast<double>(std::min(n, 40L));
       const double cost = static_cast<double>(n * kLanes<T>) * of_unit;
-      return for_each(packs, threads, cost, [&](long k) { in_lanes(lanes, RowPack<T>(layout, k * kLanes<T>), alone); });
+      return for_each(packs, threads, cost,
+                      [&](long k) { in_lanes(explicit_lanes<kind>(), RowPack<T>(layout, k * kLanes<T>), alone); });
     }
   }
   return for_each(rows, threads, 10 * kExplicitUnit * static_cast<double>(n), alone);

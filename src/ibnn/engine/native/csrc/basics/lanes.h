@@ -59,16 +59,6 @@ inline Lanes fused(Lanes a, Lanes b, Lanes c) {
 #endif
 }
 
-// 1 / x to two roundings, for x far from 0 and infinity: an estimate and a step of Newton take a third of a division.
-inline Lanes inverse_lanes(Lanes x) {
-#ifdef IBNN_AVX2
-  const Lanes near = (Lanes)_mm256_rcp_ps((__m256)x);
-  return near * (2 - x * near);
-#else
-  return 1 / x;
-#endif
-}
-
 inline Lanes exp_lanes(Lanes x) {
 #ifdef IBNN_AVX2
   __m256 v = _mm256_max_ps((__m256)x, _mm256_set1_ps(-87.0f));

@@ -80,17 +80,6 @@ class WithoutDenormals {
 #endif
 };
 
-// One number for each lane, from places of its own.
-inline Doubles gather_pack(const double* from, Mask<double> places) {
-#ifdef IBNN_AVX512
-  return (Doubles)_mm512_i64gather_pd((__m512i)places, from, 8);
-#else
-  Doubles v;
-  for (int k = 0; k < kLanes<double>; ++k) v[k] = from[places[k]];
-  return v;
-#endif
-}
-
 // Smallest and largest of n numbers (as long as it must respect NaN, the compiler does this one by one).
 template <class T> void ends_of(const T* x, long n, T* low, T* high) {
   Pack<T> least = pack_of(x[0]), most = least;
