@@ -87,7 +87,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("run boundary --engine inline --workers 8 --dry-run", ["one run at a time"]),
         ("run boundary --workers 0 --dry-run", ["workers is 0"]),
         ("playground #lam=-0.5 --out page.html", ["expected no link"]),
-        ("train --dataset svhn-resplit --data empty", ["svhn-resplit is not there"]),
+        ("train --dataset kjv --network gpt --data empty", ["kjv is not there"]),
         ("data get digts", ["did you mean 'digits'"]),
         ("data check own.npz", ["own.npz"]),
         ("runs list", ["results is not a folder"]),

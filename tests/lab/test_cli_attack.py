@@ -178,9 +178,9 @@ def test_points_are_refused(call, tmp_path):
 
 
 def test_data_that_is_not_there_is_one_line(call, tmp_path):
-    config = DIGITS.replace(dataset="svhn-resplit", epochs=1, warmup_epochs=0, neuron="standard")
+    config = DIGITS.replace(dataset="kjv", epochs=1, warmup_epochs=0, neuron="standard")
     train(config, tmp_path, dataset=images())
     path = RunFolder(tmp_path, config.identity()).path
     code, _, err = call("attack", path, "--eps", "0.1", "--data", "empty")
     assert code == 2
-    assert "svhn-resplit is not there" in err
+    assert "kjv is not there" in err

@@ -1,12 +1,15 @@
 """The door: names, roots, what is there, what is wrong, and what to do about it."""
 
 import gzip
+import hashlib
+import io
 import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from scipy.io import savemat
 
 from ibnn.lab import data
 from ibnn.lab.data import catalogue
@@ -121,18 +124,37 @@ def test_a_damaged_file_is_refused_not_replaced(online, tmp_path):
     assert str(path) in data.check("fashion-mnist", tmp_path)[0]
 
 
-def test_the_resplit_has_no_address_and_says_what_it_is(tmp_path):
-    with pytest.raises(data.DataError, match=r"put svhn_resplit\.npz into"):
-        data.get("svhn-resplit", tmp_path)
-    x = np.zeros((4, 32, 32, 3), np.uint8)
-    y = np.array([0, 1, 2, 1])
-    np.savez(tmp_path / "svhn_resplit.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    ds = data.load("svhn-resplit", tmp_path)
-    assert ds.name == "svhn-resplit"
-    assert ds.image_shape == (3, 32, 32)
+def test_the_resplit_is_cut_from_the_test_split_of_svhn(server, tmp_path, md5sum, monkeypatch):
+    pixels = np.random.RandomState(0).randint(0, 256, (32, 32, 3, 12)).astype(np.uint8)
+    packed = io.BytesIO()
+    savemat(packed, {"X": pixels, "y": np.arange(12, dtype=np.uint8)[:, None] % 10 + 1})
+    server.contents["test_32x32.mat"] = packed.getvalue()
+    whole = Remote(
+        (server.url("test_32x32.mat"),), md5sum(packed.getvalue()), len(packed.getvalue())
+    )
+    x = pixels.transpose(3, 0, 1, 2)
+    y = (np.arange(12) % 10 + 1) % 10
+    planes = x.transpose(0, 3, 1, 2)
+    bits = [planes[:6], y[:6], planes[6:9], y[6:9]]
+    sum_of_it = hashlib.sha256(b"".join(part.tobytes() for part in bits)).hexdigest()
+    known = catalogue.SOURCES["svhn-resplit"]
+    tiny = replace(known, whole=whole, n_train=6, n_test=3, sha256=sum_of_it)
+    monkeypatch.setitem(catalogue.SOURCES, "svhn-resplit", tiny)
     (line,) = [line for line in data.status(tmp_path) if line.name == "svhn-resplit"]
-    assert "re-split of the SVHN test split" in line.about
-    assert "not the split" in line.about
+    assert "of SVHN's test split, not the split of the paper" in line.about
+    assert data.get("svhn-resplit", tmp_path)
+    cut = data.load("svhn-resplit", tmp_path)
+    assert cut.y_train.tolist() == [1, 2, 3, 4, 5, 6]
+    assert cut.y_test.tolist() == [7, 8, 9]
+    np.testing.assert_array_equal(cut.x_test, planes[6:9])
+    # a file that has them already is used as it is, if it is what it says
+    parts = {"x_train": x[:6], "y_train": y[:6], "x_test": x[6:9], "y_test": y[6:9], "classes": 10}
+    np.savez(tmp_path / "svhn_resplit.npz", **parts)
+    (tmp_path / "svhn" / "test_32x32.mat").unlink()
+    assert torch.equal(data.load("svhn-resplit", tmp_path).x_train, cut.x_train)
+    np.savez(tmp_path / "svhn_resplit.npz", **{**parts, "y_test": y[:3]})
+    with pytest.raises(data.DataError, match=r"svhn_resplit\.npz: its images .*expected [0-9a-f]+"):
+        data.load("svhn-resplit", tmp_path)
 
 
 def test_the_root_is_the_argument_else_the_environment_else_the_cache(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
 
@@ -64,6 +64,17 @@ def compare_md5(where: str | Path, expected: str | None, found: Callable[[], str
     """Refuses a sum that is not the expected one, which is only worked out if there is one."""
     if expected is not None and (actual := found()) != expected:
         raise DataError(f"{where}: expected md5 {expected}, found {actual}")
+
+
+def compare_sha256(where: str | Path, expected: str, arrays: Iterable[NDArray[np.generic]]) -> None:
+    """Refuses numbers that are not the expected ones, whatever file they come from."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    if digest.hexdigest() != expected:
+        raise DataError(
+            f"{where}: its images and labels have sha256 {digest.hexdigest()}, expected {expected}"
+        )
 
 
 def labels(where: str | Path, values: NDArray[np.integer], lowest: int, highest: int) -> None:
