@@ -5,7 +5,7 @@
 draws rows (`tests/fuzz_cases.py`: heavy tails, ties, crowds, tiny and huge scales, lam from -5 to
 0.999 of the threshold, slopes from 0.01 to 1000, gradients of any size); solves each alone, as a
 user would; and counts the silent failures: errors of z, dL/dy, dL/dlam or dL/dslope above what is
-promised (DESIGN section 5) that no warning told of. With any of them it ends with code 1.
+promised (`tests.bank`) that no warning told of. With any of them it ends with code 1.
 
 A row depends on its seed and number only: `--first 5000 --rows 5000` is the second half of the
 rows above, for a second process or to go on where one was stopped. `tests/test_fuzz.py` runs a

@@ -96,7 +96,7 @@ def test_a_shift_passes_through_and_a_sign_too(y, share, slope, sigma, shift):
     sigma=SIGMAS,
 )
 @settings(max_examples=40)
-def test_below_zero_the_map_contracts_in_every_norm(kind, y, lam, slope, sigma):
+def test_below_zero_the_map_enlarges_no_distance_in_l1_l2_or_linf(kind, y, lam, slope, sigma):
     coupling, shape = COUPLINGS[kind]()
     y = torch.from_numpy(y)
     z = ibnn.implicit_bias(y.reshape(2, *shape), lam, slope, coupling=coupling, sigma=sigma)

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Convert a trained network, and make it more robust
 #
-# With lam < 0 the neuron cannot amplify a disturbance: its map from y to z is a contraction in every norm. So a network that is already trained may become harder to fool if its neurons are exchanged, without touching a convolution. This page does that, measures what it buys and what it costs, and looks for the case in which it buys nothing. About half a minute on one core, with scikit-learn's digits.
+# With lam < 0 the neuron cannot amplify a disturbance: its map from y to z is 1-Lipschitz in every l_p norm. So a network that is already trained may become harder to fool if its neurons are exchanged, without touching a convolution. This page does that, measures what it buys and what it costs, and looks for the case in which it buys nothing. About half a minute on one core, with scikit-learn's digits.
 
 # %%
 import tempfile

@@ -131,4 +131,4 @@ rebuilt = ibnn.convert(model, plan=converted.conversion.plan)
 print("rebuilt from its plan:", torch.equal(rebuilt(x), converted(x)))
 
 # %% [markdown]
-# A coupling or sigma of your own runs on the portable engine: sums over all pairs, quadratic in the number of units unless the coupling knows better. [How it works](../how-it-works.md) says what an engine is and how to add one; [contributing](../contributing.md) lists every kind of part that can be added without touching the package.
+# What it costs: a coupling of your own that gives a matrix is solved by the compiled engine (on a CPU, with a built-in sigma). With a sigma of your own no engine solves: the solver sums over all pairs in torch, quadratic in the number of units. [How it works](../how-it-works.md) says what an engine is; [contributing](../contributing.md) lists every kind of part, engines included, that can be added without touching the package.

@@ -10,11 +10,10 @@ import torch
 import ibnn
 from ibnn.coupling.window import WindowSums
 from tests import fuzz, oracle
+from tests.bank import ERROR_OF_GRADIENT
 
 ENGINES = ["native", "portable"]
 DTYPES = [torch.float32, torch.float64]
-# DESIGN section 5
-ERROR_OF_GRADIENT = {torch.float32: 1e-4, torch.float64: 1e-8}
 
 
 def gradients(y, lam, g, engine, slope=10.0, **options):

@@ -6,12 +6,10 @@ import torch
 from scipy.special import erf
 
 from ibnn.engine.portable import rows as portable
+from tests.bank import ERROR_OF_GRADIENT, ERROR_OF_Z
 
 SIGMAS = ["tanh", "hardtanh", "arctan", "erf"]
 SMOOTH = ["tanh", "arctan", "erf"]
-# DESIGN section 5: error of z against the exact solution, and relative error of gradients
-ERROR_OF_Z = {torch.float32: 1e-5, torch.float64: 1e-10}
-ERROR_OF_GRADIENT = {torch.float32: 1e-4, torch.float64: 1e-8}
 # what `test_pair_sums` holds the sums of s_0 and s_1 to
 ERROR_OF_SUM = {torch.float32: 2e-6, torch.float64: 2e-11}
 

@@ -247,7 +247,7 @@ def test_how_much_was_trained_is_read_off_the_page(tmp_path):
         page = settings.format(preset) + "- Training: 80 epochs after 2 of warm-up\n"
         (folder / "README.md").write_text(page)
     reduced, full = Sources(tmp_path).all()
-    assert reduced.scope == full.scope == "80 epochs, 8,000 images"
+    assert reduced.scope == full.scope == "80 epochs, 801 to 8,000 examples"
     assert (reduced.is_full, full.is_full) == (False, True)
     # 80 epochs are those of preset paper, not of cpu
     assert reduced.command == "ibnn run pgd --dataset cifar10 --epochs 80"

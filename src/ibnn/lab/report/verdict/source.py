@@ -31,12 +31,13 @@ class Source:
 
     @property
     def scope(self) -> str:
-        """Epochs and images, for people: as the page's settings have them."""
+        """Epochs and examples, for people: as the page's settings have them."""
         epochs = self._epochs()
-        images = re.findall(r"^- Data: .*?([\d,]+) training", self.page, re.MULTILINE)
+        sizes = r"^- Data: .*?([\d,]+(?: to [\d,]+)?) training"
+        examples = re.findall(sizes, self.page, re.MULTILINE)
         runs = re.search(r"^- Runs: (\d+) finished.* (\d+) not", self.page, re.MULTILINE)
         parts = [f"{number} epochs" for number in epochs]
-        parts += [f"{number} images" for number in images]
+        parts += [f"{number} examples" for number in examples]
         parts += [f"{runs[1]} of {int(runs[1]) + int(runs[2])} networks"] if runs else []
         return ", ".join(parts) if epochs else ""
 
