@@ -47,7 +47,7 @@ class ResplitSource(FolderSource):
 
     def _cut(self, file: Path) -> Dataset:
         x, y = (t[: self.n_train + self.n_test] for t in read_mat(file, self.whole.md5))
-        sizes = self.n_train, self.n_test
+        sizes = [self.n_train, self.n_test]
         (x_train, x_test), (y_train, y_test) = torch.split(x, sizes), torch.split(y, sizes)
         return Dataset(self.name, x_train, y_train, x_test, y_test, 10, (3, 32, 32))
 
