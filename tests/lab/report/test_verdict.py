@@ -57,10 +57,10 @@ def test_a_claim_turns_when_the_networks_are_exchanged(tmp_path):
     name = "learning-speed-svhn-resplit"
     shutil.copytree(DOCS / "results" / name, tmp_path / name)
     effect = EFFECTS[0]
-    before = effect.cell(Sources(tmp_path).get("learning-speed", "svhn-resplit"))
+    before = effect.cell(Sources(tmp_path).each("learning-speed", "svhn-resplit"))
     assert before.startswith("**yes**: +")
     turned(DOCS / "results" / name / "learning-speed.csv", tmp_path / name / "learning-speed.csv")
-    after = effect.cell(Sources(tmp_path).get("learning-speed", "svhn-resplit"))
+    after = effect.cell(Sources(tmp_path).each("learning-speed", "svhn-resplit"))
     assert after.startswith("**no**: -")
 
 
@@ -87,7 +87,7 @@ def test_a_network_that_misses_a_point_is_left_out(effect):
 
 def test_what_was_not_run_is_said(tmp_path):
     assert {
-        effect.cell(Sources(tmp_path).get(effect.experiment, "cifar10")) for effect in EFFECTS
+        effect.cell(Sources(tmp_path).each(effect.experiment, "cifar10")) for effect in EFFECTS
     } == {"not run"}
     for name, what in (
         ("controls", "the controls"),
@@ -131,6 +131,35 @@ def test_whether_a_gain_remains_is_read_from_two_files(tmp_path, with_torch, ans
     (line,) = [line for line in table.splitlines() if "remains with torch's" in line]
     assert line.split(" | ")[2] == f"**{answer}**"
     assert words in line
+
+
+def test_what_the_full_runs_lack_is_read_from_the_reduced_ones(tmp_path):
+    """Accuracy comes from the networks trained in full, robust accuracy from those attacked."""
+
+    def rows(level: float, attacked: tuple[float, ...]) -> list[dict[str, object]]:
+        return [
+            ControlRecord(
+                arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,), attacked
+            ).row()
+            for arm, best in (("standard", 0.5), ("implicit", level))
+            for seed in range(5)
+        ]
+
+    exported(tmp_path, "controls", "fashion-mnist", rows(0.55, ()))
+    exported(tmp_path, "controls", "fashion-mnist-reduced", rows(0.45, (0.4, 0.2)))
+    (tmp_path / "controls-fashion-mnist" / "README.md").write_text("- Preset: paper\n")
+    table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
+    said = [line.split(" | ") for line in table.splitlines() if "more accurate" in line]
+    assert [(line[0], line[2]) for line in said] == [
+        ("| Fashion-MNIST, controls", "**yes**"),
+        ("| Fashion-MNIST, controls †", "**no**"),
+    ]
+    claims = refresh("<!-- table: claims -->\n<!-- end -->", tmp_path)
+    (line,) = [line for line in claims.splitlines() if line.startswith("| more robust, white-box")]
+    assert "5 pairs" in line
+    assert "†" in line
+    listed = refresh("<!-- table: sources -->\n<!-- end -->", tmp_path)
+    assert "(results/controls-fashion-mnist-reduced/README.md)" in listed
 
 
 def test_the_open_ends_are_read_from_their_csv(tmp_path):

@@ -31,11 +31,13 @@ class Effect:
     scale: float = 100.0
     digits: int = 2
 
-    def cell(self, source: Source | None) -> str:
-        """The answer with the numbers, for a table."""
-        difference = None if source is None else self.difference(source.rows)
-        if source is None or difference is None:
+    def cell(self, sources: Sequence[Source]) -> str:
+        """The answer with the numbers, for a table: of the first that has the networks for it."""
+        measured = ((source, self.difference(source.rows)) for source in sources)
+        found = next((pair for pair in measured if pair[1] is not None), None)
+        if found is None:
             return "not run"
+        source, difference = found
         # equivalence is defined for accuracies alone
         margin = EQUIVALENT if self.unit == "points" else 0.0
         judged = judge({"": difference}, margin)[""]
@@ -201,6 +203,6 @@ EFFECTS = (
 def claim_rows(sources: Sources, datasets: Sequence[str]) -> list[list[str]]:
     """One row per claim: its cell for every dataset."""
     return [
-        [effect.claim, *(effect.cell(sources.get(effect.experiment, name)) for name in datasets)]
+        [effect.claim, *(effect.cell(sources.each(effect.experiment, name)) for name in datasets)]
         for effect in EFFECTS
     ]

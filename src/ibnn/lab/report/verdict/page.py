@@ -74,17 +74,17 @@ def controls_table(sources: Sources) -> str:
     rows = []
     for experiment, answers in _CONTROLS.items():
         for dataset in DATASETS:
-            source = sources.get(experiment, dataset)
-            if source is not None:
-                published = _records(sources.get("controls", dataset))
-                where = _where(source, experiment)
-                rows += [[where, *_cells(claim)] for claim in answers(_records(source), published)]
+            published = _records(sources.get("controls", dataset))
+            for source in sources.each(experiment, dataset):
+                where, records = _where(source, experiment), _records(source)
+                rows += [[where, *_cells(claim)] for claim in answers(records, published)]
     return markdown(_ANSWERS, rows) if rows else "No run of the controls has finished."
 
 
 def _published(records: Records, _: Records) -> list[Claim]:
     accuracy = control_claims.accuracy_claims(records)[:2]
-    return [*accuracy, *control_claims.robust_claims(records)]
+    attacked = any(record.attacked for record in records)
+    return [*accuracy, *(control_claims.robust_claims(records) if attacked else ())]
 
 
 def _variant(change: str) -> Callable[[Records, Records], list[Claim]]:
@@ -145,8 +145,7 @@ def arms_table(sources: Sources) -> str:
     parts = []
     for experiment in _CONTROLS:
         for dataset in DATASETS:
-            source = sources.get(experiment, dataset)
-            if source is not None:
+            for source in sources.each(experiment, dataset):
                 table = accuracy_table(_records(source))
                 title = f"**{_where(source, experiment)}**"
                 parts.append(f"{title}\n\n{markdown(table.columns, table.rows)}")

@@ -23,11 +23,7 @@ class Source:
     dataset: str
     rows: Sequence[Row]
     page: str
-
-    @property
-    def folder(self) -> str:
-        """Its folder below `docs/results`."""
-        return f"{self.experiment}-{self.dataset}"
+    folder: str  # below `docs/results`
 
     @property
     def scope(self) -> str:
@@ -70,27 +66,42 @@ class Source:
 
 
 class Sources:
-    """Everything below `docs/results`."""
+    """Everything below `docs/results`.
+
+    Beside the folder of an experiment and a dataset there may be another one that ends in
+    `-reduced`, with smaller runs of which the larger ones do not have everything.
+    """
 
     def __init__(self, results: Path):
-        self._found: dict[tuple[str, str], Source] = {}
+        self._found: dict[tuple[str, str], list[Source]] = {}
         for dataset in (*DATASETS, "arrows", "digits", "kjv"):
-            for file in sorted(results.glob(f"*-{dataset}/*.csv")):
-                if file.parent.name == f"{file.stem}-{dataset}":
-                    renamed = _RENAMED.get(file.stem, {})
-                    with file.open(newline="") as lines:
-                        rows = [
-                            {renamed.get(name, name): value for name, value in row.items()}
-                            for row in csv.DictReader(lines)
-                        ]
-                    page = file.parent / "README.md"
-                    text = page.read_text(encoding="utf-8") if page.is_file() else ""
-                    self._found[file.stem, dataset] = Source(file.stem, dataset, rows, text)
+            for end in (dataset, f"{dataset}-reduced"):
+                for file in sorted(results.glob(f"*-{end}/*.csv")):
+                    if file.parent.name == f"{file.stem}-{end}":
+                        self._found.setdefault((file.stem, dataset), []).append(
+                            _read(file, dataset)
+                        )
+
+    def each(self, experiment: str, dataset: str) -> list[Source]:
+        """The files of an experiment on a dataset, that of the largest runs first."""
+        return self._found.get((experiment, dataset), [])
 
     def get(self, experiment: str, dataset: str) -> Source | None:
-        """One file; None where the experiment has not been run on the dataset."""
-        return self._found.get((experiment, dataset))
+        """The first of them; None where the experiment has not been run on the dataset."""
+        return next(iter(self.each(experiment, dataset)), None)
 
     def all(self) -> list[Source]:
         """Every file there is."""
-        return [self._found[key] for key in sorted(self._found)]
+        return [source for key in sorted(self._found) for source in self._found[key]]
+
+
+def _read(file: Path, dataset: str) -> Source:
+    renamed = _RENAMED.get(file.stem, {})
+    with file.open(newline="") as lines:
+        rows = [
+            {renamed.get(name, name): value for name, value in row.items()}
+            for row in csv.DictReader(lines)
+        ]
+    page = file.parent / "README.md"
+    text = page.read_text(encoding="utf-8") if page.is_file() else ""
+    return Source(file.stem, dataset, rows, text, file.parent.name)
