@@ -15,7 +15,7 @@ COUPLINGS = [ibnn.Uniform(-1), ibnn.Window(3), ibnn.Dense(units=6)]
 
 
 class Unhashable(Softsign):
-    __hash__ = None  # as a dataclass that is not frozen
+    __hash__ = None  # type: ignore[assignment]  # as a dataclass that is not frozen
 
 
 def row(dtype=torch.float64):
