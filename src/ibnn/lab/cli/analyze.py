@@ -23,7 +23,7 @@ def analyze(
         str | None, typer.Option(help="Only these, with commas: solutions,jacobians.")
     ] = None,
     images: Annotated[
-        int | None, typer.Option(min=2, help="Training images to measure on (default: 128).")
+        int | None, typer.Option(help="Training images to measure on (default: 128).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the sample of images and directions.")] = 0,
     float64: Annotated[
@@ -71,7 +71,7 @@ def analyze(
         )
     prepare_folder(out)
     network = (opened.network.double() if float64 else opened.network).to(place)
-    count = images or (32 if quick else 128)
+    count = (32 if quick else 128) if images is None else images
     context = context_for(network, chosen, images=count, seed=seed, quick=quick)
     try:
         with style(), Steps() as steps:
