@@ -133,7 +133,7 @@ class Controls(ImageExperiment):
 
 CURVES = (
     f"Validation accuracy by epoch, the median of each arm (running mean of {SMOOTHED} epochs); "
-    "the standard and the implicit network are in both panels."
+    "the standard and the implicit network are in every panel."
 )
 DIFFERENCES = (
     "Differences of best accuracy between networks of equal seeds: mean and 95 % interval, not "
