@@ -9,7 +9,7 @@ from ibnn._core import above_threshold, pair_sums
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import rows_of
 from ibnn._core.solution import Solution
-from ibnn._core.solve import check_readable, solve_rows, value_of_rows, weight_for
+from ibnn._core.solve import check_readable_slope, solve_rows, value_of_rows, weight_for
 from ibnn.coupling import Coupling, Uniform
 from ibnn.sigma import Sigma
 from ibnn.solver import Solver
@@ -224,5 +224,5 @@ def _terms(z, y, lam, slope, coupling, sigma):
         return pair_sums.pair_sum(scaled, None, weight, order, rows.units, options)
 
     lam_rows, slope_rows = rows.per_row("lam", lam), rows.per_row("slope", slope)
-    check_readable(slope_rows)
+    check_readable_slope(slope_rows)
     return rows, rows.flatten(z), rows.flatten(y), lam_rows, slope_rows, pair_sum

@@ -53,7 +53,7 @@ def solve_rows(
         return z, *record
     terms = rows.flatten(y), rows.spread(lam), rows.spread(slope), weight, begin
     if directly:
-        check_readable(slope)
+        check_readable_slope(slope)
         z, *record = _solve_directly(*terms, *rest)
     else:
         z, _, *record = adjoint.implicit_solve(*terms, *rest, torch.is_grad_enabled(), None, asked)
@@ -81,7 +81,7 @@ def value_of_rows(
     rows = rows_of(y, coupling)
     weight = weight_for(rows, coupling, y)
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
-    check_readable(slope)
+    check_readable_slope(slope)
     return explicit_step(y, lam, slope, weight, rows, options)
 
 
@@ -121,7 +121,7 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     return z, converged, worst, found.steps
 
 
-def check_readable(slope: Tensor) -> None:
+def check_readable_slope(slope: Tensor) -> None:
     """As the implicit solve does inside its op. A device is not waited for, and a transform has no
     numbers to show."""
     readable = slope.is_cpu and is_plain() and not _len_torch_dispatch_stack()

@@ -74,12 +74,8 @@ def evaluate(
         raise ValueError("x holds no images, expected at least 1")
     began = time.perf_counter()
     chosen = suite(attacks, eps, norm, quick) if isinstance(attacks, str) else list(attacks)
+    chosen = applicable(model, chosen)
     lam = [float(layer.effective_lam.detach().double().mean()) for layer in implicit_layers(model)]
-    left = [attack for attack in chosen if attack.applies(bool(lam))]
-    if chosen and not left:
-        names = ", ".join(attack.name for attack in chosen)
-        raise ValueError(f"the model has no implicit layers, which {names} needs")
-    chosen = left
     work = _work(model, x, chosen, checks)
     total = sum(work)
 
@@ -128,6 +124,16 @@ def evaluate(
         certified=certified,
         seconds=time.perf_counter() - began,
     )
+
+
+def applicable(model: nn.Module, attacks: Sequence[Attack]) -> list[Attack]:
+    """Those of the attacks that this model can be attacked by; an error if it is none of them."""
+    implicit = bool(implicit_layers(model))
+    kept = [attack for attack in attacks if attack.applies(implicit)]
+    if attacks and not kept:
+        names = ", ".join(attack.name for attack in attacks)
+        raise ValueError(f"the network has no implicit layers, which {names} needs")
+    return kept
 
 
 def passes(model: nn.Module, x: Tensor, attacks: Sequence[Attack], checks: bool = True) -> int:

@@ -46,7 +46,7 @@ def attack(
         raise typer.BadParameter(str(error)) from None
     place = choose_device(device)
     opened = open_network(checkpoint)
-    chosen = _applicable(chosen, opened)
+    chosen = _applicable(chosen, opened.network)
     x, y = _images(opened.config, data, images)
     where = prepare_folder(out or _place(checkpoint) / _name(command))
     network = opened.network.to(place)
@@ -100,18 +100,16 @@ def _name(command: typer.Context) -> str:
     return "-".join([f"{chosen['norm']}-{chosen['eps']:g}", *other])
 
 
-def _applicable(attacks: Any, opened: Any) -> Any:
+def _applicable(attacks: Any, network: Any) -> Any:
     """Without the attacks that need implicit layers, where there are none; they are named."""
-    from ibnn.lab.models import implicit_layers
+    from ibnn.lab.attacks.evaluate import applicable
 
-    implicit = bool(implicit_layers(opened.network))
-    kept = [attack for attack in attacks if attack.applies(implicit)]
-    names = ", ".join(attack.name for attack in attacks if attack not in kept)
-    if not kept:
-        raise typer.BadParameter(
-            f"{opened.title()} has no implicit layers, which {names} needs; expected other attacks"
-        )
-    if names:
+    try:
+        kept = applicable(network, attacks)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+    if len(kept) < len(attacks):
+        names = ", ".join(attack.name for attack in attacks if attack not in kept)
         typer.echo(f"left out, for networks with implicit layers: {names}")
     return kept
 

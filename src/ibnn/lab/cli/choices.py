@@ -64,12 +64,14 @@ def typed(values: Mapping[str, Any], kinds: Mapping[str, type], file: Path | Non
             raise typer.BadParameter(f"--config: {file}: {key} is {value!r}, expected {wanted}")
 
 
-def refuse_given(command: typer.Context, names: Iterable[str], other: str) -> None:
-    """Refuse options of the command line that do nothing beside another one."""
+def refuse_given(command: typer.Context, without_effect: Mapping[str, str]) -> None:
+    """Refuse options of the command line that do nothing here; of each the mapping says why."""
     for option in command.command.params:
         source = command.get_parameter_source(option.name or "")
-        if option.name in names and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{option.opts[0]} has no effect with {other}")
+        if option.name in without_effect and source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter(
+                f"{option.opts[0]} has no effect {without_effect[option.name]}"
+            )
 
 
 def prepare_folder(folder: Path) -> Path:

@@ -41,7 +41,8 @@ def convert(
     from ibnn.lab.training.network_file import write_network
 
     if standard:
-        refuse_given(command, ("lam", "slope", "sigma", "coupling"), "--standard")
+        options = ("lam", "slope", "sigma", "coupling")
+        refuse_given(command, dict.fromkeys(options, "with --standard"))
     if recalibrate < 0:
         raise typer.BadParameter(f"--recalibrate is {recalibrate}, expected 0 or more")
     opened = open_network(checkpoint)

@@ -14,6 +14,7 @@ from ibnn.lab.cli.choices import (
     OtherDevice,
     prepare_folder,
     read_settings,
+    refuse_given,
     typed,
 )
 from ibnn.lab.cli.errors import Debug, stoppable
@@ -168,9 +169,7 @@ def train(
     data_root = chosen.pop("data", None)
     where, told = chosen.pop("device", "cpu"), chosen.pop("log", None) or []
     run = with_checksum(RunConfig.from_dict(chosen))
-    if idle := [name for name in given if name in run.without_effect()]:
-        option = next(o.opts[0] for o in command.command.params if o.name == idle[0])
-        raise typer.BadParameter(f"{option} has no effect here: {run.without_effect()[idle[0]]}")
+    refuse_given(command, {name: f"here: {why}" for name, why in run.without_effect().items()})
     _train(run, root, data_root, where, told)
 
 

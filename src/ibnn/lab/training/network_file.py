@@ -59,8 +59,8 @@ class OpenedNetwork:
     def title(self) -> str:
         """In a few words, for people."""
         if self.converted is None:
-            removed = self.neuron == "standard" != self.config.neuron
-            return self.config.title() + (", implicit bias removed" if removed else "")
+            bare = self.neuron == "standard" != self.config.neuron  # converted, or in its warm-up
+            return self.config.title() + (", without its implicit bias" if bare else "")
         lams = ", ".join(sorted({f"{lam:g}" for lam in self.converted.lam.values()}))
         return f"{self.config.title()}, converted to lam {lams}"
 
