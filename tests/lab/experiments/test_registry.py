@@ -110,3 +110,15 @@ def test_every_experiment_has_its_section_in_the_docs():
     headings = [line[3:] for line in page.read_text().splitlines() if line.startswith("## ")]
     described = {name for heading in headings for name in heading.split(", ")}
     assert {*names()} <= described
+
+
+@pytest.mark.parametrize("name", [name for name in names() if get(name).takes_seeds])
+def test_fresh_seeds_are_other_networks(name):
+    """With another first seed nothing is trained that was trained before, but what tunes."""
+    experiment = get(name)
+    plans = [
+        experiment.plan(Settings(preset="smoke", seeds=2, first_seed=first), {}) for first in (0, 7)
+    ]
+    usual, fresh = ({c.seed for c in plan if not c.hold_out} for plan in plans)
+    assert fresh == {seed + 7 for seed in usual}
+    assert len(plans[0]) == len(plans[1])

@@ -133,6 +133,25 @@ def test_whether_a_gain_remains_is_read_from_two_files(tmp_path, with_torch, ans
     assert words in line
 
 
+def test_fresh_networks_are_judged_by_themselves(tmp_path):
+    """A gain of the first five pairs, and none of five others."""
+    for folder, level, first in (("", 0.55, 0), ("-from-seed-5", 0.5, 5)):
+        rows = [
+            ControlRecord(arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,)).row()
+            for arm, best in (("standard", 0.5), ("implicit", level))
+            for seed in range(first, first + 5)
+        ]
+        exported(tmp_path, "controls", f"svhn-resplit{folder}", rows)
+    table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
+    said = [line.split(" | ") for line in table.splitlines() if "more accurate" in line]
+    assert [(line[0], line[2]) for line in said] == [
+        ("| SVHN re-split, controls †", "**yes**"),
+        ("| SVHN re-split, controls, seeds from 5 †", "**no**"),
+    ]
+    listed = refresh("<!-- table: sources -->\n<!-- end -->", tmp_path)
+    assert "ibnn run controls --dataset svhn-resplit --first-seed 5`" in listed
+
+
 def test_what_the_full_runs_lack_is_read_from_the_reduced_ones(tmp_path):
     """Accuracy comes from the networks trained in full, robust accuracy from those attacked."""
 

@@ -28,7 +28,7 @@ _KINDS: dict[str, type] = {
     **dict.fromkeys(
         ("preset", "dataset", "data", "out", "engine", "address", "lam", "device"), str
     ),
-    **dict.fromkeys(("seeds", "epochs", "workers"), int),
+    **dict.fromkeys(("seeds", "first_seed", "epochs", "workers"), int),
     "log": list,
 }
 
@@ -53,6 +53,9 @@ def run(
     data: Data = None,
     out: Annotated[Path | None, typer.Option(help="Folder of runs and reports.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds, if not the preset's.")] = None,
+    first_seed: Annotated[
+        int | None, typer.Option(help="First seed, if not 0: other networks than published.")
+    ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs, if not the preset's.")] = None,
     lam: Annotated[
         str | None,
@@ -92,7 +95,7 @@ def run(
     from ibnn.lab.experiments.registry import get
     from ibnn.lab.runner.options import runs_at_once
 
-    known = ("preset", "dataset", "seeds", "epochs", "lam")
+    known = ("preset", "dataset", "seeds", "first_seed", "epochs", "lam")
     settings = Settings(**{name: chosen[name] for name in known if name in chosen})
     if experiment == "all":
         work, left_out = jobs(settings, chosen.get("data"))

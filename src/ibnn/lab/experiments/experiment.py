@@ -32,7 +32,8 @@ class Settings:
 
     preset: str = "cpu"
     dataset: str | None = None
-    seeds: int | None = None
+    seeds: int | None = None  # how many
+    first_seed: int = 0  # another one: fresh networks, judged by themselves
     epochs: int | None = None
     lam: str | None = None  # how lam is found, see `lam_modes`
 
@@ -97,6 +98,10 @@ class Experiment(ABC):
             more=chosen.more,
         )
 
+    def seeds(self, settings: Settings) -> range:
+        """The seeds that are trained."""
+        return range(settings.first_seed, settings.first_seed + self.preset(settings).seeds)
+
     def dataset(self, settings: Settings) -> str:
         own = self.smoke_dataset if settings.preset == "smoke" else None
         return settings.dataset or own or self.datasets[0]
@@ -114,6 +119,12 @@ class Experiment(ABC):
             raise ExperimentError(f"lam is {settings.lam!r}, but {self.name} has its own")
         if settings.seeds is not None and not self.takes_seeds:
             raise ExperimentError(f"seeds is {settings.seeds}, but {self.name} has its own")
+        if settings.first_seed and not self.takes_seeds:
+            raise ExperimentError(
+                f"first seed is {settings.first_seed}, but {self.name} has its own seeds"
+            )
+        if settings.first_seed < 0:
+            raise ExperimentError(f"first seed is {settings.first_seed}, expected at least 0")
         for name in ("seeds", "epochs"):
             value = getattr(settings, name)
             if value is not None and value < 1:

@@ -27,9 +27,13 @@ class Entry:
 
     @property
     def where(self) -> str:
-        """The dataset, and how lam was found if not in the usual way."""
-        lam = self.findings["lam"]
-        return self.findings["dataset"] + (f", lam {lam}" if lam else "")
+        """The dataset, and how lam was found and seeds were chosen if not in the usual way."""
+        lam, first_seed = self.findings["lam"], self.findings.get("first_seed", 0)
+        return (
+            self.findings["dataset"]
+            + (f", lam {lam}" if lam else "")
+            + (f", seeds from {first_seed}" if first_seed else "")
+        )
 
     @property
     def is_smoke(self) -> bool:

@@ -87,6 +87,7 @@ def summary(page: Page) -> dict[str, Any]:
         "dataset": experiment.dataset(settings),
         "preset": settings.preset,
         "lam": settings.lam,
+        "first_seed": settings.first_seed,
         "headline": findings.headline,
         "rule": findings.rule,
         "claims": [asdict(claim) for claim in findings.claims],

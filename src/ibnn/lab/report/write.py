@@ -23,8 +23,11 @@ VERSION = 1  # of experiment.json
 def report_folder(experiment: Experiment, settings: Settings, root: StrPath) -> Path:
     """Where the report goes: beside `runs`, so that experiments share them."""
     name = f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
-    usual = settings.lam in (None, "learnt")
-    return Path(root) / (name if usual else f"{name}-lam-{settings.lam}")
+    if settings.lam not in (None, "learnt"):
+        name += f"-lam-{settings.lam}"
+    if settings.first_seed:
+        name += f"-from-seed-{settings.first_seed}"
+    return Path(root) / name
 
 
 def write_report(

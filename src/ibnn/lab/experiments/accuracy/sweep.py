@@ -171,11 +171,12 @@ class Sweep(ImageExperiment):
         )
 
     def _standard(self, settings: Settings, value: float) -> dict[int, RunConfig]:
-        seeds = range(self.instances(settings))
+        first = settings.first_seed
+        seeds = range(first, first + self.instances(settings))
         return {seed: self.at(self.base(settings, seed=seed), value) for seed in seeds}
 
     def _implicit(self, settings: Settings, value: float) -> dict[int, RunConfig]:
-        seeds, neuron = range(self.preset(settings).seeds), "implicit"
+        seeds, neuron = self.seeds(settings), "implicit"
         return {s: self.at(self.base(settings, seed=s, neuron=neuron), value) for s in seeds}
 
 

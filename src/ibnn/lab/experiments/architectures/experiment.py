@@ -88,14 +88,10 @@ class Architectures(Experiment):
         standard = {name: self._base(settings, name) for name in self.networks(settings)}
         return [
             (arm, with_checksum(config))
-            for seed in range(self.preset_seeds(settings))
+            for seed in self.seeds(settings)
             for one in standard.values()
             for arm, config in arms(one.replace(seed=seed)).items()
         ]
-
-    def preset_seeds(self, settings: Settings) -> int:
-        """How many pairs are trained."""
-        return settings.seeds or self.presets[settings.preset].seeds
 
 
 def _reduced(config: RunConfig) -> str:

@@ -56,7 +56,7 @@ class Boundary(Experiment):
 
     def _runs(self, settings: Settings, conditions: Sequence[Condition]) -> list[RunConfig]:
         preset, dataset = self.preset(settings), self.dataset(settings)
-        seeds = range(preset.seeds)
+        seeds = self.seeds(settings)
         return [c.config(preset, dataset, s, **preset.more) for c in conditions for s in seeds]
 
     def _best_lam(self, settings: Settings, results: Mapping[str, Result]) -> float:

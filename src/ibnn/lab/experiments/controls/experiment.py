@@ -49,7 +49,7 @@ class Controls(ImageExperiment):
         """The runs that are compared; seed by seed: whatever has finished is paired."""
         return [
             (arm, arm.of(self.base(settings, seed=seed)))
-            for seed in range(self.preset(settings).seeds)
+            for seed in self.seeds(settings)
             for arm in self.arms(settings)
         ]
 

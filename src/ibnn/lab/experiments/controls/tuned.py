@@ -95,8 +95,9 @@ class ControlsTuned(Variant):
 
     def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
         results = {run.config.identity(): run.result for run in runs}
-        rates = self._rate_table(settings, results)
-        return [*super().tables(settings, records, runs), rates]
+        tuned = any(run.config.hold_out for run in runs)  # here, and not elsewhere
+        rates = [self._rate_table(settings, results)] if tuned else []
+        return [*super().tables(settings, records, runs), *rates]
 
     def _tuning(self, settings: Settings, arm: Arm, rate: float) -> list[RunConfig]:
         return [

@@ -53,9 +53,9 @@ class Variant(Controls):
 
 
 def _published(settings: Settings) -> Settings:
-    """Of `controls`: as many pairs as it has by itself, though a variant be asked for fewer."""
+    """Of `controls`: every pair it has by itself, though a variant be asked for fewer or others."""
     own = Controls().preset(replace(settings, seeds=None)).seeds
-    return replace(settings, seeds=max(settings.seeds or own, own))
+    return replace(settings, first_seed=0, seeds=max(Controls().seeds(settings).stop, own))
 
 
 class ControlsTorch(Variant):

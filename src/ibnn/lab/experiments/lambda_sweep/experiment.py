@@ -38,7 +38,7 @@ class LambdaSweep(ImageExperiment):
         return _EXPENSIVE if small else _SIZES[settings.preset]
 
     def plan(self, settings: Settings, results: Mapping[str, Result]) -> list[RunConfig]:
-        seeds = range(self.preset(settings).seeds)
+        seeds = self.seeds(settings)
         twins = [self._standard(settings, seed) for seed in seeds]
         known = [*twins, *(cell.config(s) for cell in self.cells(settings) for s in twins)]
         best = self.best(settings, results)
@@ -62,7 +62,7 @@ class LambdaSweep(ImageExperiment):
         for cell in self.cells(settings):
             names = [
                 cell.config(self._standard(settings, seed)).identity()
-                for seed in range(self.preset(settings).seeds)
+                for seed in self.seeds(settings)
             ]
             if any(name not in results for name in names):
                 return None
@@ -93,7 +93,7 @@ class LambdaSweep(ImageExperiment):
 
     def swept(self, settings: Settings, runs: Sequence[Run]) -> SweepRuns:
         """The finished runs by cell and seed."""
-        chosen, fresh = range(self.preset(settings).seeds), self._fresh(settings)
+        chosen, fresh = self.seeds(settings), self._fresh(settings)
         best = self.best(settings, {run.config.identity(): run.result for run in runs})
 
         def standard(seeds: range) -> dict[int, Run]:
@@ -113,7 +113,7 @@ class LambdaSweep(ImageExperiment):
 
     def _fresh(self, settings: Settings) -> range:
         """The seeds that confirm the best cell."""
-        first = self.preset(settings).seeds
+        first = self.seeds(settings).stop
         count = CONFIRMING_SMOKE if settings.preset == "smoke" else CONFIRMING
         return range(first, first + count)
 

@@ -79,7 +79,7 @@ class OpenEnds(ImageExperiment):
         """Seed by seed: whatever has finished is paired."""
         return [
             (name, ARMS[name].of(self.base(settings, seed=seed)))
-            for seed in range(self.preset(settings).seeds)
+            for seed in self.seeds(settings)
             for name in self.arms(settings)
         ]
 

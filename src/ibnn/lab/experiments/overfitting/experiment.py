@@ -75,7 +75,7 @@ class Overfitting(ImageExperiment):
         base = self.base(settings, channels=CHANNELS)
         return [
             (arm, base.replace(seed=seed, label_noise=wrong, neuron=arm))
-            for seed in range(self.preset(settings).seeds)
+            for seed in self.seeds(settings)
             for wrong in self.size(settings).wrong_labels
             for arm in claims.ARMS
         ]

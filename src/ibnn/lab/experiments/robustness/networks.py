@@ -99,7 +99,7 @@ class RobustnessExperiment(ImageExperiment):
         return {name: finished(group, runs) for name, group in self._configs(settings).items()}
 
     def _configs(self, settings: Settings) -> dict[str, dict[int, RunConfig]]:
-        seeds = range(self.preset(settings).seeds)
+        seeds = self.seeds(settings)
         implicit = {seed: self.base(settings, seed=seed, neuron="implicit") for seed in seeds}
         return {
             STANDARD: {seed: self.base(settings, seed=seed) for seed in seeds},

@@ -135,8 +135,9 @@ def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
 
 
 def _where(source: Source, experiment: str) -> str:
-    """Dataset and experiment, marked where they were not trained in full."""
-    named = ", ".join(part for part in (_NAMES[source.dataset], experiment) if part)
+    """Dataset and experiment, fresh seeds, marked where they were not trained in full."""
+    fresh = f"seeds from {source.first_seed}" if source.first_seed else ""
+    named = ", ".join(part for part in (_NAMES[source.dataset], experiment, fresh) if part)
     return named if source.is_full else f"{named} {REDUCED}"
 
 

@@ -4,6 +4,7 @@ import csv
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 
 from ibnn.lab.experiments import Settings, get
@@ -55,7 +56,14 @@ class Source:
                 planned = {config.seed for config in plan if config.neuron == "standard"}
                 seeds = {row["seed"] for row in self.rows}
                 more += f" --seeds {len(seeds)}" if len(seeds) != len(planned) else ""
+        more += f" --first-seed {self.first_seed}" if self.first_seed else ""
         return f"ibnn run {self.experiment} --dataset {self.dataset}{more}"
+
+    @property
+    def first_seed(self) -> int:
+        """Above 0 where it is about fresh networks."""
+        found = re.search(r"-from-seed-(\d+)$", self.folder)
+        return int(found[1]) if found else 0
 
     def _epochs(self) -> list[str]:
         found = re.findall(r"^- (?:[^:\n]+: )?Training: (\d+) epochs", self.page, re.MULTILINE)
@@ -68,16 +76,17 @@ class Source:
 class Sources:
     """Everything below `docs/results`.
 
-    Beside the folder of an experiment and a dataset there may be another one that ends in
-    `-reduced`, with smaller runs of which the larger ones do not have everything.
+    Beside the folder of an experiment and a dataset there may be others: one with fresh networks
+    that are judged by themselves ends in `-from-seed-5`, one with smaller runs, of which the larger
+    ones do not have everything, in `-reduced`.
     """
 
     def __init__(self, results: Path):
         self._found: dict[tuple[str, str], list[Source]] = {}
         for dataset in (*DATASETS, "arrows", "digits", "kjv"):
-            for end in (dataset, f"{dataset}-reduced"):
+            for end in (dataset, f"{dataset}-from-seed-*", f"{dataset}-reduced"):
                 for file in sorted(results.glob(f"*-{end}/*.csv")):
-                    if file.parent.name == f"{file.stem}-{end}":
+                    if fnmatch(file.parent.name, f"{file.stem}-{end}"):
                         self._found.setdefault((file.stem, dataset), []).append(
                             _read(file, dataset)
                         )
