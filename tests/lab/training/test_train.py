@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ibnn.engine.native import loader
 from ibnn.lab import data
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.training import (
@@ -91,6 +92,13 @@ def test_every_validation_says_what_the_solver_did(tmp_path):
     assert result.environment["threads"] == torch.get_num_threads()
     assert result.n_train == 300
     assert seen[0].lam == []
+
+
+@pytest.mark.parametrize("neuron", ["standard", "implicit"])
+def test_a_result_says_whether_the_engine_was_compiled(tmp_path, neuron):
+    """Convolutions of standard networks are made by it, too: it decides about their last bits."""
+    result = train(DIGITS.replace(neuron=neuron, epochs=1), tmp_path)
+    assert result.environment["compiled_engine"] is loader.available()
 
 
 def test_validation_can_be_thinned_out(tmp_path):
