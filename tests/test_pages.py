@@ -238,6 +238,19 @@ def test_the_reference_has_every_argument():
     assert missing == []
 
 
+def test_the_reference_has_an_example_of_every_public_name():
+    """Which docstring examples run: pytest collects them as doctests."""
+    import ibnn
+
+    missing = []
+    for name in ibnn.__all__:
+        thing = getattr(ibnn, name)
+        parts = vars(thing).values() if inspect.ismodule(thing) else [thing]
+        if not any(">>>" in (getattr(part, "__doc__", None) or "") for part in parts):
+            missing.append(name)
+    assert missing == []
+
+
 def undocumented(thing) -> list[str]:
     """The arguments its docstring, or that of its constructor, does not name."""
     about = inspect.cleandoc(thing.__doc__ or "")
