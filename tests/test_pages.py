@@ -14,11 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.shown_output import difference
+
 ROOT = Path(__file__).parents[1]
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 # A fence of code with the comment before it, which readers do not see: `<!-- not run: it needs a
-# cluster -->` or `<!-- run until Ctrl-C -->`.
-FENCE = re.compile(r"(?:<!-- (.*?) -->\n)?```(sh|python)\n(.*?)```", re.S)
+# cluster -->` or `<!-- run until Ctrl-C -->`, and the output shown right after it.
+FENCE = re.compile(
+    r"(?:<!-- ([^>]*?) -->\n)?```(sh|python)\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.S
+)
 PAGES = [
     path
     for path in (
@@ -30,8 +34,8 @@ PAGES = [
 ]
 
 
-def fences(page: Path) -> list[tuple[str, str, str]]:
-    """(what the comment says, language, code) of every fence."""
+def fences(page: Path) -> list[tuple[str, str, str, str]]:
+    """(what the comment says, language, code, shown output) of every fence of code."""
     return FENCE.findall(page.read_text(encoding="utf-8"))
 
 
@@ -47,33 +51,109 @@ def shell(tmp_path):
         file.chmod(0o755)
     folder = tmp_path / "empty"
     folder.mkdir()
-    environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "BROWSER": "true"}
+    environment = {
+        **os.environ,
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "BROWSER": "true",
+        "IBNN_DATA": str(tmp_path / "no-data"),
+        "PYTHONUNBUFFERED": "1",  # what is printed and what is reported come in their order
+    }
     return {"cwd": folder, "env": environment, "text": True}
 
 
 def test_the_pages_show_commands_and_mark_those_that_are_not_run():
     names = {page.name for page in PAGES}
     assert {"README.md", "index.md", "laboratory.md", "tracking.md", "theory.md"} <= names
-    shown = [mark for page in PAGES for mark, _, _ in fences(page)]
+    shown = [mark for page in PAGES for mark, *_ in fences(page)]
     assert sum(mark == "" for mark in shown) >= 12
     for mark in filter(None, shown):
         assert mark == "run until Ctrl-C" or mark.startswith("not run: ")
 
 
+def test_every_output_on_a_page_stands_after_code_that_is_run():
+    for page in PAGES:
+        compared = [output for mark, *_, output in fences(page) if output and not mark]
+        assert len(compared) == page.read_text(encoding="utf-8").count("```text\n"), page.name
+
+
+def test_a_list_begins_after_an_empty_line():
+    """Else the site shows it as one paragraph, though other viewers of markdown do not."""
+    item = re.compile(r" *(?:[-*]|\d+\.) ")
+    for page in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+        before = ""
+        for line in text.splitlines():
+            inside = before.startswith("  ") or item.match(before)
+            assert not item.match(line) or not before or inside, f"{page.name}: {line}"
+            before = line.rstrip()
+
+
+PRINTED = """\
+digits UCN(1,3) standard seed 0 in results/runs/6ca99e943534
+warm-up epoch 1/2, val 10.0 %, 509 images/s
+warm-up epoch 2/2, val 82.2 %, 1,243 images/s
+epoch 1/3, val 87.7 %, 7,382 images/s
+best 89.4 % in epoch 3, last 89.4 %, 1,942 parameters
+
+pgd-linf                     80.0 %   67.0 to 88.8      0.05       11      0.2
+"""
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        PRINTED,
+        PRINTED.replace("509 images/s", "12,345 images/s").replace("82.2", "8.0"),
+        PRINTED.replace("warm-up epoch 2/2, val 82.2 %, 1,243 images/s", "..."),
+        PRINTED.replace("      0.2", "     10.4").replace("67.0 to 88.8", "7.0 to 8.0"),
+        PRINTED.replace(" seed 0 in results", " ... in results"),
+        "...\nbest 9.4 % in epoch 2, last 8.4 %, 1,942 parameters\n...\n",
+        "...\n",
+    ],
+)
+def test_output_agrees_where_only_measurements_differ(shown):
+    assert difference(shown, PRINTED) is None
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        PRINTED.replace("6ca99e943534", "7ca99e943534"),
+        PRINTED.replace("1,942 parameters", "1,943 parameters"),
+        PRINTED.replace("seed 0", "seed 1"),
+        PRINTED.replace("       11 ", "       12 "),
+        PRINTED.replace("      0.05 ", "      0.06 "),
+        PRINTED.replace("warm-up epoch 2/2, val 82.2 %, 1,243 images/s\n", ""),  # without "..."
+        PRINTED.replace("epoch 1/3", "...\nepoch 2/3"),
+        PRINTED + "one line more\n",
+        PRINTED + "...\none line more\n",
+        "one line more\n" + PRINTED,
+        PRINTED.partition("\n")[2],  # its first line is missing
+        "...\nbest 9.4 % in epoch 2, last 8.4 %, 1,942 parameters\n",  # its last is
+    ],
+)
+def test_output_that_was_not_printed_is_found(shown):
+    assert difference(shown, PRINTED) is not None
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_a_pages_code_runs_as_written(page, shell):
-    for mark, language, code in fences(page):
+def test_a_pages_code_runs_as_written_and_prints_what_is_shown(page, shell):
+    for mark, language, code, shown in fences(page):
         if mark.startswith("not run"):
             continue
         if mark == "run until Ctrl-C":
             interrupt(code, shell)
             continue
         command = ["bash", "-euc", code] if language == "sh" else [sys.executable, "-c", code]
-        answer = subprocess.run(command, capture_output=True, check=False, **shell)
-        said = f"{answer.stdout[-800:]}\n{answer.stderr[-800:]}"
-        assert answer.returncode == 0, f"{page.name}: {code}\n{said}"
-        assert "Warning" not in answer.stderr, f"{page.name}: {code}\n{said}"
+        answer = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, **shell
+        )
+        said = f"{page.name}: {code}\n{answer.stdout[-3000:]}"
+        assert answer.returncode == 0, said
+        assert "Warning" not in answer.stdout, said
+        different = difference(shown, answer.stdout) if shown else None
+        assert different is None, f"{said}\n{different}"
 
 
 def interrupt(code: str, shell: dict) -> None:
@@ -155,6 +235,19 @@ def test_the_reference_has_every_argument():
             for member, value in [("", thing), *methods]:
                 if not member.startswith("_") and callable(value):
                     missing += [f"{place}.{member}: {a}" for a in undocumented(value)]
+    assert missing == []
+
+
+def test_the_reference_has_an_example_of_every_public_name():
+    """Which docstring examples run: pytest collects them as doctests."""
+    import ibnn
+
+    missing = []
+    for name in ibnn.__all__:
+        thing = getattr(ibnn, name)
+        parts = vars(thing).values() if inspect.ismodule(thing) else [thing]
+        if not any(">>>" in (getattr(part, "__doc__", None) or "") for part in parts):
+            missing.append(name)
     assert missing == []
 
 

@@ -1,16 +1,6 @@
 """The dendritic nonlinearity sigma: value, derivatives, primitive and slope bound.
 
 Every sigma here has slope 1 at 0 and values in [-1, 1]; the neuron uses `sigma(slope * x)`.
-To use one of your own, subclass `Sigma`, define `value` and `primitive`, and pass an instance:
-
->>> class Softsign(Sigma):
-...     name = "softsign"
-...     def value(self, x):
-...         return x / (1 + x.abs())
-...     def primitive(self, x):
-...         return x.abs() - torch.log1p(x.abs())
->>> resolve(Softsign()).derivative(torch.zeros(1, dtype=torch.float64), 1)
-tensor([1.], dtype=torch.float64)
 """
 
 import math
@@ -34,6 +24,19 @@ class Sigma:
     `slope_bound` is the largest absolute slope, `bound` the largest absolute value. Set
     `certified = False` to use a sigma that is not monotonic. It can be solved, but nothing is
     proven about it: `uniqueness_threshold` raises an error, and a learnt lam needs `bounded=False`.
+
+    Examples:
+        To use one of your own, define `value` and `primitive`, and pass an instance:
+
+        >>> import ibnn
+        >>> class Softsign(Sigma):
+        ...     name = "softsign"
+        ...     def value(self, x):
+        ...         return x / (1 + x.abs())
+        ...     def primitive(self, x):
+        ...         return x.abs() - torch.log1p(x.abs())
+        >>> ibnn.implicit_bias(torch.tensor([0.0, 0.1, 0.3]), -0.2, sigma=Softsign())
+        tensor([0.0632, 0.1129, 0.2239])
     """
 
     name = "sigma"

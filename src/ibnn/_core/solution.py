@@ -14,15 +14,45 @@ from ibnn._core import deferred_failures
 
 
 class ConvergenceWarning(UserWarning):
-    """Some rows were not solved to the requested tolerance."""
+    """Some rows were not solved to the requested tolerance.
+
+    Examples:
+        Silence it for one layer, or make it an error everywhere:
+
+        >>> import warnings
+        >>> import ibnn
+        >>> layer = ibnn.Linear(4, 8, on_failure="ignore")
+        >>> with warnings.catch_warnings():
+        ...     warnings.simplefilter("error", ibnn.ConvergenceWarning)
+    """
 
 
 class ConvergenceError(RuntimeError):
-    """Some rows were not solved to the requested tolerance, and `on_failure="raise"`."""
+    """Some rows were not solved to the requested tolerance, and `on_failure="raise"`.
+
+    Examples:
+        >>> import ibnn, torch
+        >>> y = torch.linspace(-1, 1, 8)
+        >>> try:
+        ...     ibnn.implicit_bias(y, -0.5, max_steps=1, on_failure="raise")
+        ... except ibnn.ConvergenceError as error:
+        ...     print(error)
+        implicit bias: 1 of 1 rows did not converge (worst residual ...)
+    """
 
 
 class ThresholdWarning(UserWarning):
-    """lam is beyond its bounds, or beyond the threshold up to which the solution is unique."""
+    """lam is beyond its bounds, or beyond the threshold up to which the solution is unique.
+
+    Examples:
+        >>> import warnings
+        >>> import ibnn
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     layer = ibnn.Linear(4, 8, lam=0.3, learn_lam=False)  # above 1 / slope
+        >>> caught[0].category.__name__
+        'ThresholdWarning'
+    """
 
 
 @dataclass(frozen=True)
@@ -39,6 +69,15 @@ class Solution:
             be somewhat lower than `uniqueness_threshold`); above it, where the energy is strictly
             convex around z. Never where sigma is not certified, unless lam = 0. On a GPU and inside
             torch.func and torch.compile only the threshold is checked.
+
+    Examples:
+        >>> import ibnn, torch
+        >>> found = ibnn.solve(torch.tensor([[-0.1, 0.05, 0.1], [0.0, 0.0, 1.0]]), -0.2)
+        >>> found.value
+        tensor([[-0.0256,  0.0288,  0.0468],
+                [ 0.0667,  0.0667,  0.8667]])
+        >>> found.converged
+        tensor([True, True])
     """
 
     value: Tensor

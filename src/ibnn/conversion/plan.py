@@ -30,6 +30,11 @@ class LayerPlan:
         learn_lam: whether lam is a parameter.
         learn_slope: whether slope is a parameter.
         bounded: limits of a learnt lam: True, False or (low, high).
+
+    Examples:
+        >>> import ibnn
+        >>> LayerPlan.of(ibnn.Linear(4, 8, lam=-0.5)).coupling
+        {'kind': 'Uniform', 'dims': [-1]}
     """
 
     coupling: dict[str, Any]

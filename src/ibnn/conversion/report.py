@@ -37,6 +37,13 @@ class Conversion:
         others: what else holds weights and is no affine layer (norms, embeddings, parameters of a
             module's own), with what it is.
         plan: the conversion as data (`ibnn.Plan`); None in a report of what would be done.
+
+    Examples:
+        >>> import ibnn
+        >>> network = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 2))
+        >>> found = ibnn.convert(network, lam=-0.1).conversion
+        >>> found.converted, found.skipped, found.others
+        (('0',), {'2': 'classification head'}, {'1': 'LayerNorm, a normalization'})
     """
 
     converted: tuple[str, ...]

@@ -80,6 +80,13 @@ def load(folder: Folder, model: Model) -> Model:
 
     Raises:
         ValueError: one line that names what is damaged, of another version, or does not fit.
+
+    Examples:
+        >>> import ibnn, tempfile
+        >>> folder = save(nn.Sequential(ibnn.Linear(4, 8, lam=-0.5)), tempfile.mkdtemp())
+        >>> load(folder, nn.Sequential(nn.Linear(4, 8)))[0].lam
+        Parameter containing:
+        tensor(-0.5000, requires_grad=True)
     """
     safetensors = _safetensors()
     path = Path(folder)

@@ -1,18 +1,4 @@
-"""What a coupling is: how y splits into rows of units, the weights between them, and their sums.
-
-A coupling of your own needs its weights and nothing else; it gets sums that take O(D^2):
-
->>> import ibnn
->>> class Ring(ibnn.Coupling):
-...     "Every unit is coupled to its two neighbors on a ring."
-...     def weight(self, dtype=None, units=None):
-...         here = torch.eye(units[0], dtype=dtype)
-...         return (here.roll(1, 0) + here.roll(-1, 0)) / 2
->>> ibnn.implicit_bias(torch.tensor([0.0, 0.1, 0.0, 0.3]), -0.2, coupling=Ring())
-tensor([0.0768, 0.0846, 0.0768, 0.1618])
-
-Faster ones are a `PairSums` of its own (see `ibnn.coupling.sums`), named in `sums`.
-"""
+"""What a coupling is: how y splits into rows, the weights between their units, and their sums."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -27,7 +13,20 @@ class Coupling(nn.Module):
     """The weights w_ik >= 0, symmetric, between the units of a row.
 
     `dims` says which dims of `y` are units; every index of the others is a row of its own. `sums`
-    computes with what `weight` returns.
+    computes with what `weight` returns: faster ones are a `PairSums` of its own (see
+    `ibnn.coupling.sums`).
+
+    Examples:
+        A coupling of your own needs its weights and nothing else; it gets sums that take O(D^2):
+
+        >>> import ibnn
+        >>> class Ring(ibnn.Coupling):
+        ...     "Every unit is coupled to its two neighbors on a ring."
+        ...     def weight(self, dtype=None, units=None):
+        ...         here = torch.eye(units[0], dtype=dtype)
+        ...         return (here.roll(1, 0) + here.roll(-1, 0)) / 2
+        >>> ibnn.implicit_bias(torch.tensor([0.0, 0.1, 0.0, 0.3]), -0.2, coupling=Ring())
+        tensor([0.0768, 0.0846, 0.0768, 0.1618])
     """
 
     dims: tuple[int, ...] = (-1,)

@@ -54,7 +54,12 @@ def register(engine: Engine) -> Engine:
 
 
 def engines() -> dict[str, Engine]:
-    """The engines by name, in the order they are asked."""
+    """The engines by name, in the order they are asked.
+
+    Examples:
+        >>> list(engines())
+        ['native', 'triton', 'portable']
+    """
     return {name: _REGISTRY.lookup(name) for name in _REGISTRY.names()}
 
 

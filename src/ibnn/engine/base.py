@@ -29,6 +29,15 @@ class Case(NamedTuple):
         rows: how many.
         units: the shape of a row.
         order: of a pair sum.
+
+    Examples:
+        >>> import ibnn
+        >>> tanh = ibnn.sigma.resolve("tanh")
+        >>> case = Case("solve", ibnn.Uniform(-1).sums, tanh, torch.float32, "cuda", 8, (256,))
+        >>> ibnn.engines()["native"].declines(case)
+        'it is for the CPU, not for cuda'
+        >>> ibnn.engines()["portable"].declines(case) is None
+        True
     """
 
     operation: str

@@ -49,6 +49,13 @@ class ImplicitLayer(nn.Module):
         keeps_memory_format: whether z has the memory format of y, as other layers have it (True);
             False makes it contiguous, which saves two copies of channels-last maps where what
             follows is contiguous.
+
+    Examples:
+        >>> import ibnn
+        >>> model = nn.Sequential(ibnn.Linear(4, 8, lam=-0.1), nn.ReLU(), nn.Linear(8, 2))
+        >>> layers = [layer for layer in model.modules() if isinstance(layer, ImplicitLayer)]
+        >>> [round(layer.effective_lam.item(), 3) for layer in layers]
+        [-0.1]
     """
 
     lam: Tensor

@@ -291,7 +291,13 @@ class _Conv(ImplicitLayer, nn.modules.conv._ConvNd):
 
 
 class Conv1d(_Conv, nn.Conv1d):
-    """`torch.nn.Conv1d` followed by the implicit bias."""
+    """`torch.nn.Conv1d` followed by the implicit bias.
+
+    Examples:
+        >>> layer = Conv1d(4, 8, kernel_size=3, padding=1, lam=-0.1)
+        >>> layer(torch.rand(2, 4, 50)).shape
+        torch.Size([2, 8, 50])
+    """
 
     spatial_dims = 1
 
@@ -309,6 +315,12 @@ class Conv2d(_Conv, nn.Conv2d):
 
 
 class Conv3d(_Conv, nn.Conv3d):
-    """`torch.nn.Conv3d` followed by the implicit bias."""
+    """`torch.nn.Conv3d` followed by the implicit bias.
+
+    Examples:
+        >>> layer = Conv3d(1, 4, kernel_size=3, coupling="channels", lam=0.05)
+        >>> layer(torch.rand(2, 1, 6, 6, 6)).shape
+        torch.Size([2, 4, 4, 4, 4])
+    """
 
     spatial_dims = 3

@@ -127,7 +127,13 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
 
 
 class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
-    """`torch.nn.ConvTranspose1d` followed by the implicit bias."""
+    """`torch.nn.ConvTranspose1d` followed by the implicit bias.
+
+    Examples:
+        >>> layer = ConvTranspose1d(8, 4, kernel_size=2, stride=2, lam=-0.1)
+        >>> layer(torch.rand(2, 8, 25)).shape
+        torch.Size([2, 4, 50])
+    """
 
     spatial_dims = 1
 
@@ -145,6 +151,12 @@ class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
 
 
 class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
-    """`torch.nn.ConvTranspose3d` followed by the implicit bias."""
+    """`torch.nn.ConvTranspose3d` followed by the implicit bias.
+
+    Examples:
+        >>> layer = ConvTranspose3d(4, 1, kernel_size=2, stride=2, lam=-0.1)
+        >>> layer(torch.rand(2, 4, 3, 3, 3)).shape
+        torch.Size([2, 1, 6, 6, 6])
+    """
 
     spatial_dims = 3

@@ -45,7 +45,12 @@ def register(solver: Solver) -> Solver:
 
 
 def names() -> list[str]:
-    """Every name that `solver=` takes."""
+    """Every name that `solver=` takes.
+
+    Examples:
+        >>> names()
+        ['newton', 'gradient', 'picard', 'anderson', 'broyden', 'lite']
+    """
     return REGISTRY.names()
 
 
