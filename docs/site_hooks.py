@@ -27,8 +27,10 @@ def _made(script: Path) -> Path:
     sys.path.insert(0, str(DOCS))
     from tutorial import execute
 
-    sources = [script, DOCS / "tutorial.py", *sorted((DOCS.parent / "src").rglob("*.[pch]*"))]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources if path.is_file()))
+    package = sorted((DOCS.parent / "src").rglob("*"))
+    sources = [path for path in package if path.suffix in (".py", ".cpp", ".h")]
+    sources += [script, DOCS / "tutorial.py"]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources))
     folder = RUN / f"{script.stem}-{digest.hexdigest()[:12]}"
     if not folder.exists():
         print(f"running docs/tutorials/{script.name}", flush=True)
