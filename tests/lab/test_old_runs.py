@@ -84,12 +84,24 @@ def test_a_converted_network_is_opened(old):
     ] == [-0.2]
 
 
-def test_the_report_is_made_again_from_the_stored_runs(old, capsys):
+@pytest.mark.parametrize(
+    ("below", "folder", "page"),
+    [
+        (".", "learning-speed-digits", "learning-speed-digits/report.html"),
+        ("runs", "../learning-speed-digits", "../learning-speed-digits/report.html"),
+        ("learning-speed-digits", ".", "{old}/learning-speed-digits/report.html"),
+    ],
+)
+def test_the_report_is_made_again_from_the_stored_runs(
+    old, capsys, monkeypatch, below, folder, page
+):
+    old = old.resolve()
+    monkeypatch.chdir(old / below)
     with pytest.raises(SystemExit) as ended:
-        main(["report", "learning-speed-digits"])
+        main(["report", folder])
     assert ended.value.code == 0
     said = capsys.readouterr()
-    assert "report:" in said.out
+    assert f"report: {page.format(old=old)}\n" in said.out
     assert (old / "learning-speed-digits" / "report.html").is_file()
     assert not (RunFolder(old, "a1a59d2a0db3").path / "lock").exists()  # nothing was trained
 

@@ -33,10 +33,10 @@ def report(
     for one in found:
         try:
             typer.echo(f"report: {rebuild(one, add, data)}")
-            made.append(one.absolute().name)
+            made.append(one.name)
         except ReportError as error:
             failed.append(str(error))
-    root = found[0].absolute().parent
+    root = found[0].parent
     typer.echo(f"all claims: {write_overview(root)}")
     if export is not None and made:
         from ibnn.lab.report.export import export as write_markdown

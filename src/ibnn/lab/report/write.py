@@ -78,6 +78,8 @@ def write_report(
 def find_reports(folder: StrPath) -> list[Path]:
     """The report folders meant: the folder itself, or those in it."""
     path = Path(folder)
+    if path.name in ("", ".."):  # "." has neither a name nor a parent
+        path = path.resolve()
     if not path.is_dir():
         raise ReportError(f"{folder} is not a folder")
     if (path / ABOUT).is_file():
@@ -97,4 +99,4 @@ def rebuild(folder: StrPath, add: StrPath | None = None, data_root: StrPath | No
         experiment.check(settings)
     except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
         raise ReportError(f"{file} cannot be used: {error}") from None
-    return write_report(experiment, settings, Path(folder).absolute().parent, data_root, add=add)
+    return write_report(experiment, settings, Path(folder).parent, data_root, add=add)
