@@ -57,10 +57,10 @@ def test_a_claim_turns_when_the_networks_are_exchanged(tmp_path):
     name = "learning-speed-svhn-resplit"
     shutil.copytree(DOCS / "results" / name, tmp_path / name)
     effect = EFFECTS[0]
-    before = effect.cell(Sources(tmp_path).each("learning-speed", "svhn-resplit"))
+    before = effect.cell(Sources(tmp_path), "svhn-resplit")
     assert before.startswith("**yes**: +")
     turned(DOCS / "results" / name / "learning-speed.csv", tmp_path / name / "learning-speed.csv")
-    after = effect.cell(Sources(tmp_path).each("learning-speed", "svhn-resplit"))
+    after = effect.cell(Sources(tmp_path), "svhn-resplit")
     assert after.startswith("**no**: -")
 
 
@@ -85,10 +85,28 @@ def test_a_network_that_misses_a_point_is_left_out(effect):
     assert (found.mean, found.count) == (pytest.approx(0, abs=1e-12), 5)
 
 
+def test_what_the_controls_did_not_train_is_read_from_the_attacks(tmp_path):
+    """Controls without lam = -0.2, and five pairs of `pgd` in which it stands 20 points higher."""
+    rows = [
+        ControlRecord(arm, seed, 0.5, 0.4, (0.4,), (0.4, 0.2)).row()
+        for arm in ("standard", "implicit")
+        for seed in range(5)
+    ]
+    exported(tmp_path, "controls", "cifar10", rows)
+    (effect,) = [one for one in EFFECTS if one.claim.startswith("lam = -0.2 more robust")]
+    assert effect.cell(Sources(tmp_path), "cifar10") == "not run"
+    curves = [
+        {"network": network, "seed": seed, "attack": "white_box", "eps": eps, "accuracy": value}
+        for network, level in (("standard", 0.3), ("implicit, λ = -0.2", 0.5))
+        for seed in range(5)
+        for eps, value in ((0.0, 0.8), (0.01, level + 0.01 * level * (seed - 2)))
+    ]
+    exported(tmp_path, "pgd", "cifar10", curves)
+    assert effect.cell(Sources(tmp_path), "cifar10").startswith("**yes**: +20.00")
+
+
 def test_what_was_not_run_is_said(tmp_path):
-    assert {
-        effect.cell(Sources(tmp_path).each(effect.experiment, "cifar10")) for effect in EFFECTS
-    } == {"not run"}
+    assert {effect.cell(Sources(tmp_path), "cifar10") for effect in EFFECTS} == {"not run"}
     for name, what in (
         ("controls", "the controls"),
         ("robustness", "the attack suite"),
