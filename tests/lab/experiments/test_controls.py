@@ -244,6 +244,22 @@ def test_published_networks_of_elsewhere_say_whether_a_gain_remains(root, tmp_pa
     assert fewer["missing"] == 0
 
 
+def test_published_networks_are_not_taken_for_tuned_ones(root, tmp_path):
+    """Their rate could have been picked, but nobody knows: the arms have no networks here."""
+    settings, tuned = replace(SMOKE, epochs=1), get("controls-tuned")
+    runs, _ = collect(tuned, settings, root)
+    run = next(r for r in runs if r.config.seed == TUNING_SEEDS[0])
+    shutil.copytree(run.folder.path, tmp_path / "runs" / run.result.identity)
+    for known in collect(get("controls"), settings, root)[0]:
+        shutil.copytree(known.folder.path, tmp_path / "other" / "runs" / known.result.identity)
+    published = write_report(get("controls"), settings, tmp_path / "other").parent / "controls.csv"
+    own = root / "controls-tuned-digits" / "controls-tuned.csv"
+    before = write_report(tuned, settings, tmp_path, add=own).parent / "controls-tuned.csv"
+    expected = before.read_text()
+    after = write_report(tuned, settings, tmp_path, add=published).parent / "controls-tuned.csv"
+    assert after.read_text() == expected == own.read_text()
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

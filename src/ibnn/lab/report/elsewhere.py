@@ -6,12 +6,14 @@ from pathlib import Path
 
 from ibnn.lab import files
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Run, Settings
+from ibnn.lab.experiments.registry import names
 from ibnn.lab.files import StrPath
 from ibnn.lab.report.output import csv_text
 from ibnn.lab.report.page import ReportError
 from ibnn.lab.results import Findings
 
 ELSEWHERE = "elsewhere.csv"
+EXPERIMENT = "experiment"  # the column that says whose export a row was
 
 Row = dict[str, str]
 
@@ -25,15 +27,16 @@ class Elsewhere:
         self._experiment, self._settings = experiment, settings
         self._file = folder / ELSEWHERE
         self._known = {config.identity() for config in experiment.joinable(settings)}
-        kept = _read(self._file) if self._file.is_file() else []
+        kept = self._read(self._file) if self._file.is_file() else []
         added = self._of_this_experiment(Path(add)) if add is not None else []
-        self._rows = {row["run"]: row for row in (*kept, *added)}
+        # a network may be in two exports: as published, and as tuned to the published rate
+        self._rows = {(row[EXPERIMENT], row.get("run")): row for row in (*kept, *added)}
 
     def without(self, runs: Sequence[Run]) -> list[Row]:
         """Those of networks that are not among the runs, and have the settings of the report: rows
         kept for another preset stay in the file."""
         others = self._known - {run.config.identity() for run in runs}
-        return [row for name, row in self._rows.items() if name in others]
+        return [row for row in self._rows.values() if row["run"] in others]
 
     def find(self, runs: Sequence[Run]) -> Findings:
         """What the runs and the other networks say together."""
@@ -55,7 +58,7 @@ class Elsewhere:
             files.write_text(self._file, csv_text(list(self._rows.values())))
 
     def _of_this_experiment(self, file: Path) -> list[Row]:
-        experiment, rows = self._experiment, _read(file)
+        experiment, rows = self._experiment, self._read(file)
         wrong = next((row for row in rows if row.get("run") not in self._known), None)
         if wrong is not None or not rows:
             found = "no row" if wrong is None else f"a row of run {wrong.get('run')!r}"
@@ -65,10 +68,13 @@ class Elsewhere:
             )
         return rows
 
-
-def _read(file: Path) -> list[Row]:
-    try:
-        with file.open(newline="", encoding="utf-8") as lines:
-            return list(csv.DictReader(lines))
-    except (OSError, ValueError, csv.Error) as error:
-        raise ReportError(f"{file} cannot be read: {error}") from None
+    def _read(self, file: Path) -> list[Row]:
+        """The rows of a CSV, each with the experiment whose export it was: of `controls.csv`, say,
+        though they join the report of `controls-tuned`."""
+        try:
+            with file.open(newline="", encoding="utf-8") as lines:
+                rows = list(csv.DictReader(lines))
+        except (OSError, ValueError, csv.Error) as error:
+            raise ReportError(f"{file} cannot be read: {error}") from None
+        origin = file.stem if file.stem in names() else self._experiment.name
+        return [{EXPERIMENT: origin, **row} for row in rows]

@@ -40,11 +40,19 @@ class Variant(Controls):
     def find_with(
         self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
     ) -> Findings:
-        # a run may be both: an arm whose tuned rate is the published one
         results = {run.config.identity(): run.result for run in runs}
-        own = {config.identity() for config in self.possible(settings, results)}
+        # A run may be both: an arm whose tuned rate is the published one. But what was published
+        # is no arm of this experiment because its rate might have been picked.
+        known = {config.identity() for _, config in self.compared(settings, results)}
+        possible = {config.identity() for config in self.possible(settings, results)}
         names = {config.identity() for config in Controls().plan(_published(settings), {})}
-        findings = super().find_with(settings, runs, [row for row in rows if row["run"] in own])
+        ours = {
+            row["run"]: row
+            for row in rows
+            if row["run"] in known
+            or (row["run"] in possible and row.get("experiment", self.name) == self.name)
+        }
+        findings = super().find_with(settings, runs, list(ours.values()))
         elsewhere = [Record.from_row(row) for row in rows if row["run"] in names]
         published = Records([*elsewhere, *Controls().records(settings, runs)])
         changed = Records(map(Record.from_row, findings.rows))
