@@ -156,41 +156,24 @@ def test_a_bad_row_leaves_its_neighbors_alone(dtype):
     )
 
 
-@pytest.mark.parametrize("channels", [2, 16, 48, 65, 100])
-def test_channels_are_coupled_where_they_are(channels):
-    """A view of an image batch gives what its copy gives, in the layout of the image."""
-    generator = torch.Generator().manual_seed(channels)
-    view = (0.3 * torch.randn(3, channels, 5, 7, generator=generator)).flatten(2).transpose(1, 2)
-    count = 3 * 35
-    slope, c = torch.full((count,), 10.0), torch.linspace(-5, 0.9, count)
-    arguments = (c, slope, 2e-6 * slope, 2e-5, "tanh")
-    z, *found = native.solve_rows(view, *arguments)
-    copied, *expected = native.solve_rows(view.reshape(count, channels), *arguments)
-    assert z.stride() == view.stride()
-    assert torch.equal(z.reshape(count, channels), copied)
-    assert all(map(torch.equal, found, expected))
-    g = torch.randn(view.shape, generator=generator)  # in another layout
-    v, *found = native.solve_jacobian(z * 10, g, c, "tanh")
-    copied, *expected = native.solve_jacobian(copied * 10, g.flatten(0, 1), c, "tanh")
-    assert v.stride() == view.stride()
-    assert torch.equal(v.reshape(count, channels), copied)
-    assert all(map(torch.equal, found, expected))
-
-
 def test_the_error_of_the_adjoint_is_measured():
     """It follows from the residual of the v that comes back, not from that of a recurrence."""
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(64, 20, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
     g = torch.randn(z.shape, generator=generator)
-    c = torch.linspace(-200, 0.97, 64)
+    c = torch.cat([torch.linspace(-200, 0.97, 32), torch.linspace(-2, 0.97, 32)])
     v, error, _ = native.solve_jacobian(z, g, c, "tanh")
+    seen = 0
     for i in range(64):
         at = z[i].double().numpy()
         exact, *_ = oracle.gradient_row(at, float(c[i]), 1.0, g[i].double().numpy(), z=at)
         true = np.linalg.norm(v[i].double().numpy() - exact) / np.linalg.norm(exact)
         # slopes are rounded to 1e-7, and J, which has them times c, is what the residual is of
-        assert true <= 2 * float(error[i]) + 2e-7 * (1 + abs(float(c[i])))
+        rounding = 2e-7 * (1 + abs(float(c[i])))
+        assert true <= 2 * float(error[i]) + rounding
         assert error[i] <= 1e-4
+        seen += true > rounding
+    assert seen >= 3  # or an error of 0 would do as well
 
 
 @pytest.mark.parametrize("slope", [0.4319, 0.03962])

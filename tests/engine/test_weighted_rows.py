@@ -63,7 +63,7 @@ def rows(units: int, rng: np.random.Generator) -> dict[str, np.ndarray]:
     return {kind: bank.exact(y) for kind, y in drawn.items()}
 
 
-def solve(y, strength, slope, sigma, dtype, weights):
+def solve(y, strength, slope, sigma, dtype, weights=None):
     """z, residual, steps, solved; one strength for each row."""
     y = torch.as_tensor(y).to(dtype)
     slope = torch.full((len(y),), slope, dtype=torch.float64)
@@ -160,9 +160,10 @@ def test_the_error_of_the_adjoint_is_measured():
     generator = torch.Generator().manual_seed(0)
     z = torch.randn(64, 54, generator=generator) * torch.logspace(-1, 1.5, 64)[:, None]
     g = torch.randn(z.shape, generator=generator)
-    c = torch.linspace(-200, 0.6, 64)
+    c = torch.cat([torch.linspace(-200, 0.6, 32), torch.linspace(-2, 0.6, 32)])
     v, error, _ = native.solve_jacobian(z, g, c, "tanh", weights)
     assert error.max() <= 1e-4
+    seen = 0
     for i in range(64):
         at = z[i].double().numpy()
         exact, *_ = oracle.gradient_row(
@@ -170,7 +171,10 @@ def test_the_error_of_the_adjoint_is_measured():
         )
         true = np.linalg.norm(v[i].double().numpy() - exact) / np.linalg.norm(exact)
         # slopes are rounded to 1e-7, and J, which has them times c, is what the residual is of
-        assert true <= 2 * float(error[i]) + 2e-7 * (1 + abs(float(c[i])))
+        rounding = 2e-7 * (1 + abs(float(c[i])))
+        assert true <= 2 * float(error[i]) + rounding
+        seen += true > rounding
+    assert seen >= 3  # or an error of 0 would do as well
 
 
 @pytest.mark.parametrize("name", ["3x3 on 6x9", "5 on 61", "matrix of 17"])
@@ -295,8 +299,8 @@ def test_slopes_that_are_not_kept_give_the_same(sigma):
     y = y[:, :2100]
     z, _, _, solved = solve(y, -1.0, 10.0, sigma, torch.float32, many)
     assert solved.all()
-    uniform = native.find_roots(10 * y, torch.tensor([-1.0]), torch.tensor([2e-5]), sigma)[0]
-    assert (10 * z - uniform).abs().max() <= 4e-5
+    uniform, *_ = solve(y, -1.0, 10.0, sigma, torch.float32)
+    assert (10 * (z - uniform)).abs().max() <= 4e-5
     g = torch.randn(y.shape, generator=torch.Generator().manual_seed(6))
     v, *_ = native.solve_jacobian(10 * z, g, torch.tensor([-1.0]), sigma, many)
     expected, *_ = native.solve_jacobian(10 * z, g, torch.tensor([-1.0]), sigma)

@@ -71,9 +71,9 @@ class AdjointSolutions(NamedTuple):
 class Engine:
     """Serves some cases. Rows are independent: (rows, units) in, (rows, units) out.
 
-    `strength` is lam * slope of each row, to `solve` in float64 where the device has it. z and y of
-    `adjoint` and `pair_sum` are in units where sigma has slope 1; those of `solve` are before the
-    slope.
+    `strength` is lam * slope of each row, to `solve` in float64 where the device has it. y and z of
+    `solve` are before the slope; z of everything else is slope * z, in units where sigma has slope
+    1.
     """
 
     name: str

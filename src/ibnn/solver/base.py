@@ -37,7 +37,8 @@ class Found:
 
 
 def judge(system: System, z: Tensor, residual: Tensor, steps: Tensor) -> Found:
-    return Found(z, residual.detach().abs().amax(-1), system.excess(residual.detach()), steps)
+    residual = residual.detach()
+    return Found(z, residual.abs().amax(-1), system.excess(z, residual), steps)
 
 
 class Solver:

@@ -56,7 +56,7 @@ class Newton(Iteration):
         if len(unsolved):
             part, z = system.rows(unsolved), found.z[unsolved]
             residual = part.residual(z)
-            multiple = part.excess_of_step(residual, self._direction(part, z, residual))
+            multiple = part.excess_of_step(z, residual, self._direction(part, z, residual))
             found.excess = found.excess.index_copy(
                 0, unsolved, torch.minimum(multiple, found.excess[unsolved])
             )
@@ -73,7 +73,7 @@ class Newton(Iteration):
         )
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
         if not system.differentiable:
-            done = (system.excess_of_step(residual, direction) <= 1).unsqueeze(-1)
+            done = (system.excess_of_step(z, residual, direction) <= 1).unsqueeze(-1)
             moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
         return moved, after, {} if energy is None else {"energy": energy}
 

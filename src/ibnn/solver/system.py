@@ -72,50 +72,44 @@ class System:
 
         return jacobian, kept + self.strength * self.self_weight
 
-    def excess(self, residual: Tensor) -> Tensor:
+    def excess(self, z: Tensor, residual: Tensor) -> Tensor:
         """Per row, the worst residual as a multiple of the one allowed: solved at 1 or less."""
         eps, tiny = torch.finfo(self.y.dtype).eps, torch.finfo(self.y.dtype).tiny
         # no residual can be asked below the rounding of its own terms; B is at most 1, and at
         # most the spread of z
-        reach = torch.where(self.convex().unsqueeze(-1), self.spread / self.margin, 1).clamp(max=1)
+        reach = torch.where(self.convex().unsqueeze(-1), _spread(self.y) / self.margin, 1)
+        reach = reach.clamp(max=1)
         floor = 4 * eps * (self.y.abs() + self.strength.abs() * reach)
-        wanted = self.margin * self.accuracy
+        wanted = self.margin * self._accuracy(z)
         # where that is more than was promised, the row is not solved
         floor = torch.minimum(floor, wanted * LOOSER[self.y.dtype])
         allowed = torch.maximum(wanted, floor).clamp_min(tiny)
         return (residual.abs() / allowed).amax(-1)
 
-    def excess_of_step(self, residual: Tensor, step: Tensor) -> Tensor:
+    def excess_of_step(self, z: Tensor, residual: Tensor, step: Tensor) -> Tensor:
         """As `excess`, from the Newton step that the residual asks for.
 
         Where J is stiff the rounding of z alone leaves a residual above the one allowed, but J
         takes it back: the step is the error itself, wherever J hardly changes along it (sigma
         varies over 1, and residual / margin bounds the way to the solution)."""
         eps, tiny = torch.finfo(self.y.dtype).eps, torch.finfo(self.y.dtype).tiny
-        allowed = torch.maximum(self.accuracy, eps * self.y.abs()).clamp_min(tiny)
+        allowed = torch.maximum(self._accuracy(z), eps * self.y.abs()).clamp_min(tiny)
         multiple = (step.abs() / allowed).amax(-1)
         near = residual.abs().amax(-1) <= 0.1 * self.margin.squeeze(-1)
         return torch.where(near, multiple, torch.inf)
 
-    @property
-    def spread(self) -> Tensor:
-        """(rows, 1): how far apart the units of a row are."""
-        y = self.y.detach()
-        return y.amax(-1, keepdim=True) - y.amin(-1, keepdim=True)
-
-    @property
-    def absolute(self) -> Tensor:
-        """(rows, 1): atol, or less where the units of a row are closer together than it can
-        resolve: gradients are made of differences."""
+    def _accuracy(self, z: Tensor) -> Tensor:
+        """The error allowed in z: atol, or less where the units of a row are closer together than
+        it can resolve, since gradients are made of differences; and rtol of y."""
         if not self.rtol:
             return self.atol
-        near = RESOLUTION[self.y.dtype] * self.spread / self.stiffest
-        return torch.where(near > 0, torch.minimum(self.atol, near), self.atol)
-
-    @property
-    def accuracy(self) -> Tensor:
-        """The error allowed in z."""
-        return self.absolute + self.rtol * self.y.detach().abs()
+        # above the threshold units part however close they are in y: only z says how far
+        width = torch.where(
+            self.convex().unsqueeze(-1), _spread(self.y) / self.stiffest, _spread(z)
+        )
+        near = RESOLUTION[self.y.dtype] * width
+        absolute = torch.where(near > 0, torch.minimum(self.atol, near), self.atol)
+        return absolute + self.rtol * self.y.detach().abs()
 
     @property
     def margin(self) -> Tensor:
@@ -145,3 +139,9 @@ class System:
     def rows(self, index: Tensor) -> "System":
         """The same equation for some of the rows only."""
         return replace(self, y=self.y[index], strength=self.strength[index], atol=self.atol[index])
+
+
+def _spread(rows: Tensor) -> Tensor:
+    """(rows, 1): how far apart the units of a row are."""
+    rows = rows.detach()
+    return rows.amax(-1, keepdim=True) - rows.amin(-1, keepdim=True)

@@ -30,9 +30,9 @@ _SIGNATURES = {
     "explicit_gradient": "pp ll di pp i",
     "window_sum": "pp ll ppp ii p i",
     "matrix_sum": "pp ll p ii p i",
-    "find_roots": "pppp ll l p di ppppp i",
+    "find_roots": "pppp ll l di ppppp i",
     "find_weighted_roots": "pppp ll l ppp di pppp i",
-    "solve_jacobian": "ppp ll l p i ppp i",
+    "solve_jacobian": "ppp ll l i ppp i",
     "solve_weighted_jacobian": "ppp ll l ppp i ppp i",
     "convolve": "pppp pp i",
     "convolution_gradients": "pppp ppp i",
@@ -120,17 +120,6 @@ def matrix_sum(z: Tensor, a: Tensor | None, weight: Tensor, order: int, sigma: s
     return out
 
 
-def find_roots(
-    y: Tensor, strength: Tensor, atol: Tensor, sigma: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Solve z + c G(z) = y for each row.
-
-    `strength` (c) and `atol` (wanted accuracy of z) have one entry per row. Returns z, the residual
-    max_i |z_i + c G(z_i) - y_i| (infinite for a row that is not finite) and the Newton steps.
-    """
-    return solve_rows(y, strength, torch.ones_like(strength), atol, 0.0, sigma)[:3]
-
-
 def solve_rows(
     y: Tensor,
     strength: Tensor,
@@ -140,15 +129,15 @@ def solve_rows(
     sigma: str,
     weights: Weights | None = None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """As `find_roots`, for rows before the slope and any weights; also which rows are solved, to
-    atol or to the fraction `resolution` of their range, if that is less.
+    """Solve z + c B(z) = y for each row, where z and y stand for slope * z and slope * y.
 
-    With weights `y` is (rows, units). Without, it may also be (outer, inner, units) in any memory
-    layout: rows are then counted through outer and inner, and z has the layout of y. So channels
-    are coupled without a copy: `y.flatten(2).transpose(1, 2)` of an image batch (n, c, h, w).
+    `strength` (c), `slope` and `atol` (wanted accuracy of slope * z) have one entry per row.
+    Returns z and, of slope * z, the residual max_i |z_i + c B_i - y_i| (infinite for a row that is
+    not finite); the Newton steps; and which rows are solved: to atol, or to the fraction
+    `resolution` of their range if that is less (and not 0).
     """
-    y, *coupled = _coupled(y, weights)
-    rows = _rows(y)
+    y, coupled = _coupled(y, weights)
+    rows = len(y)
     values = _per_row(y, strength, atol, slope)
     z = torch.empty_like(y)
     residual = torch.empty(rows, dtype=torch.float64, device=y.device)
@@ -175,14 +164,13 @@ def solve_jacobian(
     """Solve J v = g for each row, J v = v + c (P_1(z, v) - v P_1(z, 1)).
 
     Returns v, an estimate of its relative error per row (from the true residual J v - g), and
-    v . B(z) per row. `z` has any layout that `solve_rows` takes, and v has the same.
+    v . B(z) per row.
     """
-    z, *coupled = _coupled(z, weights)
-    if g.stride() != z.stride():
-        g = torch.empty_like(z).copy_(g)
+    z, coupled = _coupled(z, weights)
+    g = g.detach().contiguous()
     values = _per_row(z, strength)
     v = torch.empty_like(z)
-    rows = _rows(z)
+    rows = len(z)
     error = torch.empty(rows, dtype=torch.float64, device=z.device)
     dots = torch.empty(rows, dtype=torch.float64, device=z.device)
     _call(
@@ -200,34 +188,18 @@ def _contiguous(*rows: Tensor | None) -> tuple[Tensor | None, ...]:
 
 
 def _per_row(y: Tensor, *values: Tensor) -> list[Tensor]:
-    return [v.expand(_rows(y)).double().contiguous() for v in values]
+    return [v.expand(len(y)).double().contiguous() for v in values]
 
 
-def _rows(y: Tensor) -> int:
-    return y.shape[:-1].numel()
-
-
-def _coupled(y: Tensor, weights: Weights | None) -> tuple[Any, ...]:
-    """y, and the arguments that say where its rows are, or how they are weighted."""
-    if weights is None:
-        return _laid_out(y)
+def _coupled(y: Tensor, weights: Weights | None) -> tuple[Tensor, tuple[object, ...]]:
+    """y, and the arguments that say how its rows are weighted."""
     y = y.detach().contiguous()
-    return y, *weights.arguments(y.dtype)
-
-
-def _laid_out(y: Tensor) -> "tuple[Tensor, ctypes.Array[ctypes.c_long] | None]":
-    """y, copied if there is no other way, and where its rows are if not one after the other."""
-    y = y.detach()
-    if y.ndim != 3:
-        return y.contiguous(), None
-    if torch.empty_like(y).stride() != y.stride():  # it overlaps itself, or has holes
-        y = y.contiguous()
-    return y, (ctypes.c_long * 4)(y.shape[1], *y.stride())
+    return y, () if weights is None else weights.arguments(y.dtype)
 
 
 def _call(name: str, y: Tensor, inputs: tuple, numbers: tuple, outputs: tuple) -> None:
     """Call a C function laid out as inputs, rows, units, numbers, outputs, threads."""
-    rows, units = _rows(y), y.shape[-1]
+    rows, units = y.shape
     for t in (*inputs, *outputs):
         if isinstance(t, Tensor) and (not t.is_cpu or t.numel() not in (rows, rows * units)):
             raise ValueError(

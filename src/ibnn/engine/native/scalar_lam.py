@@ -115,6 +115,6 @@ def _coupled(case: Case, weight: Tensor | None) -> tuple[tuple, object]:
     """The arguments that say how rows are weighted, and who owns their memory."""
     weights = calls.weights_of(case, weight)
     if weights is None:
-        return (None,), None
+        return (), None
     owners = weights.arguments(case.dtype)
     return tuple(a.data_ptr() if isinstance(a, Tensor) else a for a in owners), owners

@@ -22,11 +22,6 @@ int matrix_sum(const T* z, const T* a, long rows, long n, const T* weight, Apply
   });
 }
 
-// `steps` is inner, outer_step, inner_step, unit_step of a Layout, or null for rows one after the other.
-inline Layout layout_of(long rows, long n, const long* steps) {
-  return steps ? Layout{rows, n, steps[0], steps[1], steps[2], steps[3]} : Layout::plain(rows, n);
-}
-
 }  // namespace ibnn
 
 #define IBNN_ENTRY_POINTS(T, suffix)                                                                                  \
@@ -45,17 +40,17 @@ inline Layout layout_of(long rows, long n, const long* steps) {
     });                                                                                                               \
   }                                                                                                                   \
   extern "C" int ibnn_find_roots_##suffix(const T* y, const double* strength, const double* atol,                     \
-                                          const double* slope, long rows, long n, long step, const long* layout,      \
-                                          double resolution, int sigma, T* z, double* residual, int* steps,           \
-                                          bool* solved, bool* unique, int threads) {                                  \
-    const ibnn::RootTask<T> task{ibnn::layout_of(rows, n, layout), y, {strength, step}, {atol, step}, {slope, step},  \
+                                          const double* slope, long rows, long n, long step, double resolution,       \
+                                          int sigma, T* z, double* residual, int* steps, bool* solved,                \
+                                          bool* unique, int threads) {                                                \
+    const ibnn::RootTask<T> task{rows, n, y, {strength, step}, {atol, step}, {slope, step},                           \
                                  resolution, z, residual, steps, solved, unique};                                     \
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::find_roots<kind.value, T>(task, threads); });        \
   }                                                                                                                   \
   extern "C" int ibnn_solve_jacobian_##suffix(const T* z, const T* g, const double* strength, long rows, long n,      \
-                                              long step, const long* layout, int sigma, T* v, double* error, double* dots, \
+                                              long step, int sigma, T* v, double* error, double* dots,                \
                                               int threads) {                                                          \
-    const ibnn::JacobianTask<T> task{ibnn::layout_of(rows, n, layout), z, g, {strength, step}, v, error, dots};       \
+    const ibnn::JacobianTask<T> task{rows, n, z, g, {strength, step}, v, error, dots};                                \
     return ibnn::with_sigma(sigma, [&](auto kind) { return ibnn::solve_jacobian<kind.value, T>(task, threads); });    \
   }
 

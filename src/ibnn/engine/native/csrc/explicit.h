@@ -21,7 +21,6 @@ template <Sigma kind> ExplicitLanes<kind>& explicit_lanes() {
 template <Sigma kind, class T, class Nodes, class Lanes, class Alone>
 int explicit_rows(long rows, long n, int threads, Nodes on_nodes, Lanes in_lanes, Alone alone) {
   if constexpr (sizeof(T) == 4) {
-    const Layout layout = Layout::plain(rows, n);
     const bool short_rows = n >= 2 && n <= ExplicitLanes<kind>::longest;
     if constexpr (kind == Sigma::tanh)
       if (n >= ExplicitNodes::shortest) {
@@ -34,7 +33,7 @@ int explicit_rows(long rows, long n, int threads, Nodes on_nodes, Lanes in_lanes
           on_nodes(nodes, k * block, std::min(rows, (k + 1) * block), [&](long row) { left.push_back(row); });
           if (left.empty()) return;
           if (short_rows)
-            in_lanes(explicit_lanes<kind>(), RowPack<T>(layout, left.data(), static_cast<long>(left.size())), alone);
+            in_lanes(explicit_lanes<kind>(), RowPack<T>(n, left.data(), static_cast<long>(left.size())), alone);
           else
             for (long row : left) alone(row);
         });
@@ -44,7 +43,7 @@ int explicit_rows(long rows, long n, int threads, Nodes on_nodes, Lanes in_lanes
       const double of_unit = kExplicitUnit + kExplicitPair * static_cast<double>(std::min(n, 40L));
       const double cost = static_cast<double>(n * kLanes<T>) * of_unit;
       return for_each(packs, threads, cost,
-                      [&](long k) { in_lanes(explicit_lanes<kind>(), RowPack<T>(layout, k * kLanes<T>), alone); });
+                      [&](long k) { in_lanes(explicit_lanes<kind>(), RowPack<T>(n, k * kLanes<T>, rows), alone); });
     }
   }
   return for_each(rows, threads, 10 * kExplicitUnit * static_cast<double>(n), alone);

@@ -18,7 +18,7 @@ template <class T> Weights<T> weights_of(const T* weight, long n, const long* un
       const T* y, const double* strength, const double* atol, const double* slope, long rows, long n, long step,      \
       const T* weight, const long* units, const long* window, double resolution, int sigma, T* z, double* residual,   \
       int* steps, bool* solved, int threads) {                                                                        \
-    const ibnn::RootTask<T> task{ibnn::Layout::plain(rows, n), y, {strength, step}, {atol, step}, {slope, step},      \
+    const ibnn::RootTask<T> task{rows, n, y, {strength, step}, {atol, step}, {slope, step},                           \
                                  resolution, z, residual, steps, solved};                                             \
     const auto weights = ibnn::weights_of(weight, n, units, window);                                                  \
     return ibnn::with_pair_sigma(                                                                                     \
@@ -27,7 +27,7 @@ template <class T> Weights<T> weights_of(const T* weight, long n, const long* un
   extern "C" int ibnn_solve_weighted_jacobian_##suffix(                                                               \
       const T* z, const T* g, const double* strength, long rows, long n, long step, const T* weight,                  \
       const long* units, const long* window, int sigma, T* v, double* error, double* dots, int threads) {             \
-    const ibnn::JacobianTask<T> task{ibnn::Layout::plain(rows, n), z, g, {strength, step}, v, error, dots};           \
+    const ibnn::JacobianTask<T> task{rows, n, z, g, {strength, step}, v, error, dots};                                \
     const auto weights = ibnn::weights_of(weight, n, units, window);                                                  \
     return ibnn::with_pair_sigma(                                                                                     \
         sigma, [&](auto kind) { return ibnn::solve_weighted_jacobian<kind.value>(task, weights, threads); });         \

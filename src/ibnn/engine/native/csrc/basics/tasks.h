@@ -1,4 +1,4 @@
-// What is asked of a batch of rows with uniform weights, and where the answers go.
+// What is asked of a batch of rows, which are one after the other in memory, and where the answers go.
 #pragma once
 #include "basics/row_packs.h"
 
@@ -7,7 +7,7 @@ namespace ibnn {
 // Find z with z + c G(z) = y, after the slope; z comes back before it. The accuracy asked for is atol, or the share
 // `resolution` of the row's range if that is less (and not 0).
 template <class T> struct RootTask {
-  Layout layout;
+  long rows, units;
   const T* y;
   PerRow strength, atol, slope;
   double resolution;
@@ -18,16 +18,16 @@ template <class T> struct RootTask {
   bool* unique = nullptr;  // written above the threshold only: whether J is proven positive definite at z
 };
 
-// Solve J(z) v = g; `error` is an estimate of v's relative error, `dots` (may be null) is v . G(z).
+// Solve J(z) v = g; `error` is an estimate of v's relative error, `dots` is v . G(z).
 template <class T> struct JacobianTask {
-  Layout layout;
+  long rows, units;
   const T *z, *g;
   PerRow strength;
   T* v;
   double *error, *dots;
 };
 
-// One explicit step, z = y - lam B(y), B after the slope, of rows one after the other; `scaled` (may be null) is slope y.
+// One explicit step, z = y - lam B(y), B after the slope; `scaled` (may be null) is slope y.
 template <class T> struct StepTask {
   long rows, units;
   const T* y;

@@ -174,11 +174,9 @@ template <Sigma kind> class NodeAdjoint {
       for (long s = 0; s < total_; ++s) out[s] = x[s] + c_ * out[s];
     });
     for (long s = 0; s < total_; ++s) w[s] = (qg[s] - c_ * q[s] * u_[s]) * m[s];  // v as node weights
-    if (dots) {
-      double sum = 0;
-      for (long s = 0; s < total_; ++s) sum += static_cast<double>(w[s]) * potential_[s];
-      *dots = sum * static_cast<double>(n);
-    }
+    double sum = 0;
+    for (long s = 0; s < total_; ++s) sum += static_cast<double>(w[s]) * potential_[s];
+    *dots = sum * static_cast<double>(n);
     even_ ? even_sums_.smooth(u_.data(), u_slope_.data()) : sums_.smooth(w, u_.data(), u_slope_.data());
     return share <= 10 * rtol;
   }

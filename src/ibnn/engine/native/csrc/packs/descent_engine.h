@@ -17,7 +17,7 @@ template <class T> class DescentEngine {
   static constexpr long longest = 16384;
 
   void find_roots(const RootTask<T>& task, const RowPack<T>& pack) {
-    const long n = task.layout.units;
+    const long n = task.units;
     reserve(n);
     pack.read(task.y, raw_.data());
     const V c = pack.lanes_of(task.strength), p = pack.lanes_of(task.slope);
@@ -60,7 +60,7 @@ template <class T> class DescentEngine {
   // The error of a row is 1 where J is not positive definite, 2 where it is not within a crowd alone and v is right, and
   // otherwise at most a half.
   void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack) {
-    const long n = task.layout.units;
+    const long n = task.units;
     reserve(n);
     pack.read(task.z, raw_.data());
     pack.read(task.g, g_.data());
@@ -115,7 +115,6 @@ template <class T> class DescentEngine {
     for (int lane = 0; lane < pack.count(); ++lane) {
       const long row = pack.row(lane);
       task.error[row] = mine[lane] ? error[lane] : std::numeric_limits<double>::infinity();
-      if (!task.dots) continue;
       task.dots[row] = mine[lane] ? static_cast<double>(size[lane]) * dots[lane] : std::numeric_limits<double>::quiet_NaN();
     }
   }

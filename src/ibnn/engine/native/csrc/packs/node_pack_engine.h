@@ -20,16 +20,16 @@ class NodePackEngine {
   using M = Mask<float>;
   static constexpr int kRows = kLanes<float>;
 
-  // Solves the rows first .. end, whose units are contiguous. `otherwise(row, tried)` is called for those that are left to others,
+  // Solves the rows first .. end. `otherwise(row, tried)` is called for those that are left to others,
   // at once or when nodes did not do.
   template <class Otherwise> void find_roots(const RootTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
-        task.layout.units, first, end, otherwise, [&](long index, int lane) { return set_root(task, index, lane); },
+        task.units, first, end, otherwise, [&](long index, int lane) { return set_root(task, index, lane); },
         [&](int count) { return find_roots_of_pack(task, count); });
   }
   template <class Otherwise> void solve_jacobian(const JacobianTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
-        task.layout.units, first, end, otherwise, [&](long index, int lane) { return set_jacobian(task, index, lane); },
+        task.units, first, end, otherwise, [&](long index, int lane) { return set_jacobian(task, index, lane); },
         [&](int count) { return solve_jacobian_of_pack(task, count); });
   }
 
@@ -114,7 +114,7 @@ class NodePackEngine {
   }
 
   M find_roots_of_pack(const RootTask<float>& task, int count) {
-    const long n = task.layout.units;
+    const long n = task.units;
     M mine = {};
     V c = {}, atol = {};
     for (int lane = 0; lane < count; ++lane) mine[lane] = -1, c[lane] = rows_[lane].c, atol[lane] = rows_[lane].atol;
@@ -134,7 +134,7 @@ class NodePackEngine {
   }
 
   M solve_jacobian_of_pack(const JacobianTask<float>& task, int count) {
-    const long n = task.layout.units;
+    const long n = task.units;
     M mine = {};
     V c = {}, dots = {};
     for (int lane = 0; lane < count; ++lane) mine[lane] = -1, c[lane] = rows_[lane].c;
@@ -151,8 +151,8 @@ class NodePackEngine {
     for (int lane = 0; lane < count; ++lane) {
       if (!solved[lane]) continue;
       const long index = rows_[lane].index;
-      task.error[index] = finish_adjoint(lane, n, task.v + task.layout.start(index));
-      if (task.dots) task.dots[index] = static_cast<double>(dots[lane]) * static_cast<double>(n);
+      task.error[index] = finish_adjoint(lane, n, task.v + index * n);
+      task.dots[index] = static_cast<double>(dots[lane]) * static_cast<double>(n);
       if (!(task.error[index] <= Adjoint::kAllowed)) solved[lane] = 0;
     }
     return solved;
@@ -161,8 +161,8 @@ class NodePackEngine {
   // The same conditions as in row_solver.h.
   bool set_root(const RootTask<float>& task, long index, int lane) {
     Row& row = rows_[lane];
-    const long n = task.layout.units;
-    const float* y = task.y + task.layout.start(index);
+    const long n = task.units;
+    const float* y = task.y + index * n;
     const double strength = task.strength[index], slope = task.slope[index];
     const RowSurvey seen(y, n);
     if (!seen.finite || !(strength < 1 && strength > -1e3 && strength != 0) || !(slope > 0 && slope < 1e30)) return false;
@@ -193,9 +193,9 @@ class NodePackEngine {
 
   bool set_jacobian(const JacobianTask<float>& task, long index, int lane) {
     Row& row = rows_[lane];
-    const long n = task.layout.units;
+    const long n = task.units;
     const double strength = task.strength[index];
-    row.units = task.z + task.layout.start(index), row.weights = task.g + task.layout.start(index);
+    row.units = task.z + index * n, row.weights = task.g + index * n;
     row.factor = 1;
     const RowSurvey seen(row.units, n);
     const WeightSurvey weights(row.weights, n);
@@ -230,7 +230,7 @@ class NodePackEngine {
   bool finish_root(const RootTask<float>& task, long n, int lane) {
     const Row& row = rows_[lane];
     const long index = row.index;
-    float* z = task.z + task.layout.start(index);
+    float* z = task.z + index * n;
     const float from = nodes_.points[1][lane], to = nodes_.points[row.grid.cells + 1][lane];
     const float factor = row.factor, back = 1 / factor;
     float* solved = powers_.resize(n);  // z as it is solved for

@@ -26,7 +26,7 @@ template <Sigma kind, class T> class PackEngine {
   // it could not solve.
   template <class Otherwise>
   void find_roots(const RootTask<T>& task, const RowPack<T>& pack, bool after_nodes, Otherwise otherwise) {
-    const long n = task.layout.units;
+    const long n = task.units;
     const int count = pack.count();
     reserve(n);
     pack.read(task.y, raw_.data());
@@ -72,7 +72,7 @@ template <Sigma kind, class T> class PackEngine {
 
   template <class Otherwise>
   void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack, bool after_nodes, Otherwise otherwise) {
-    const long n = task.layout.units;
+    const long n = task.units;
     const int count = pack.count();
     reserve(n);
     pack.read(task.z, raw_.data());
@@ -110,7 +110,7 @@ template <Sigma kind, class T> class PackEngine {
       for (int lane = 0; lane < count; ++lane)
         if (now[lane]) {
           task.error[pack.row(lane)] = error[lane];
-          if (task.dots) task.dots[pack.row(lane)] = static_cast<double>(size[lane]) * dots[lane];
+          task.dots[pack.row(lane)] = static_cast<double>(size[lane]) * dots[lane];
         }
       solved |= now & (error <= kAllowed);
     }

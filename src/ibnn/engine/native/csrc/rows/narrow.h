@@ -111,7 +111,7 @@ template <Sigma kind> class Narrow {
       }
       return here;
     });
-    if (dot_out) *dot_out = sum;  // B sums to 0: the mean of v adds nothing
+    *dot_out = sum;  // B sums to 0: the mean of v adds nothing
     *error = 5 * kFifth * gain(c) * std::pow(range, 4) + kRounding<T>;
     return true;
   }

@@ -163,7 +163,7 @@ template <Sigma kind, class T> struct Rows {
     return false;
   }
 
-  // J v = g, and v . B if asked for; `range` is that of z, `size` that of g. Returns an estimate of the relative error of v.
+  // J v = g, and v . B; `range` is that of z, `size` that of g. Returns an estimate of the relative error of v.
   double solve_jacobian(const T* z, const T* g, long n, double range, double size, double strength, T* v, double* dot_out) {
     double error;
     if (narrow.solve_jacobian(z, g, n, range, strength, v, dot_out, &error)) return error;
@@ -182,7 +182,7 @@ template <Sigma kind, class T> struct Rows {
     in_chunks(n, [=](long first, long end) {
       for (long i = first; i < end; ++i) v[i] = std::ldexp(v[i], exponent);
     });
-    if (dot_out) *dot_out = std::ldexp(*dot_out, exponent);
+    *dot_out = std::ldexp(*dot_out, exponent);
     return error;
   }
 
@@ -203,10 +203,8 @@ template <Sigma kind, class T> struct Rows {
     const double rtol = sizeof(T) == 4 ? 5e-6 : 1e-12;  // of floats 1e-4 is promised
     auto solve_by = [&](auto& units, const auto* rhs, auto* x) {
       const double error = units.solve_jacobian(a.data(), rhs, n, strength, rtol, x);
-      if (dot_out) {
-        units.potential(d.data());
-        *dot_out = dot(d.data(), x, n);
-      }
+      units.potential(d.data());
+      *dot_out = dot(d.data(), x, n);
       return error;
     };
     if (kind == Sigma::hardtanh) {
@@ -261,16 +259,15 @@ void find_roots_of_row(const T* y, double strength, double atol, double slope, l
 
 template <Sigma kind, class T>
 void solve_jacobian_of_row(const T* z, const T* g, double strength, long n, T* v, double* error, double* dot) {
-  *error = 0;
-  if (dot) *dot = 0;
+  *error = *dot = 0;
   Ends<T> ends, ends_of_g;
   if (!finite_row(z, n, &ends) || !finite_row(g, n, &ends_of_g) || !std::isfinite(strength)) {
     spoil(v, n);
     *error = std::numeric_limits<double>::infinity();
-    if (dot) *dot = std::numeric_limits<double>::quiet_NaN();
+    *dot = std::numeric_limits<double>::quiet_NaN();
     return;
   }
-  if (n < 2 || (strength == 0 && !dot)) return copy_row(g, n, v);
+  if (n < 2) return copy_row(g, n, v);
   *error = buffers<kind, T>().solve_jacobian(z, g, n, ends.range(), ends_of_g.size(), strength, v, dot);
 }
 

@@ -37,17 +37,15 @@ template <Sigma kind> class Tiny {
     return true;
   }
 
-  // J v = g, and v . B if asked for; false where J is not positive definite.
+  // J v = g, and v . B; false where J is not positive definite.
   bool solve_jacobian(const double* z, const double* g, long n, double c, double* v, double* dot_out) {
     n_ = n, c_ = c;
     evaluate(z, z);
     if (!factorise()) return false;
     std::copy(g, g + n, v);
     solve(v);
-    if (dot_out) {
-      *dot_out = 0;
-      for (long i = 0; i < n; ++i) *dot_out += v[i] * bias_[i];
-    }
+    *dot_out = 0;
+    for (long i = 0; i < n; ++i) *dot_out += v[i] * bias_[i];
     return true;
   }
 

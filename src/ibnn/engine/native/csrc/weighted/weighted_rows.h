@@ -20,7 +20,7 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
   }
 
   void find_roots(const RootTask<T>& task, long row) {
-    const long n = task.layout.units;
+    const long n = task.units;
     const T* y = task.y + row * n;
     T* z = task.z + row * n;
     const double c = task.strength[row], slope = task.slope[row];
@@ -36,7 +36,7 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
   }
 
   void solve_jacobian(const JacobianTask<T>& task, long row) {
-    const long n = task.layout.units;
+    const long n = task.units;
     const T *z = task.z + row * n, *g = task.g + row * n;
     T* v = task.v + row * n;
     double c = task.strength[row], error = 0, dot = 0;
@@ -54,7 +54,7 @@ template <template <Sigma, class> class Table, Sigma kind, class T> class Weight
       }
     }
     task.error[row] = error;
-    if (task.dots) task.dots[row] = dot;
+    task.dots[row] = dot;
   }
 
  private:
@@ -187,7 +187,7 @@ template <class T> double cost_of_row(const Weights<T>& weights) {
 
 template <Sigma kind, class T> int find_weighted_roots(const RootTask<T>& task, const Weights<T>& weights, int threads) {
   const long call = next_call();
-  return for_each(task.layout.rows, threads, cost_of_row(weights), [&](long row) {
+  return for_each(task.rows, threads, cost_of_row(weights), [&](long row) {
     if (weights.is_matrix())
       weighted_rows<MatrixTable, kind, T>().with(weights, call).find_roots(task, row);
     else
@@ -198,7 +198,7 @@ template <Sigma kind, class T> int find_weighted_roots(const RootTask<T>& task, 
 template <Sigma kind, class T>
 int solve_weighted_jacobian(const JacobianTask<T>& task, const Weights<T>& weights, int threads) {
   const long call = next_call();
-  return for_each(task.layout.rows, threads, cost_of_row(weights), [&](long row) {
+  return for_each(task.rows, threads, cost_of_row(weights), [&](long row) {
     if (weights.is_matrix())
       weighted_rows<MatrixTable, kind, T>().with(weights, call).solve_jacobian(task, row);
     else
