@@ -20,6 +20,7 @@ from ibnn.lab.attacks.pgd import PGD
 from ibnn.lab.models import implicit_layers
 from ibnn.lab.training.ball import steepest
 from ibnn.solver import Found, Solver
+from ibnn.solver.base import judge
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,7 @@ class Unfinished(Solver):
         for _ in range(self.steps):
             z = z - tau * system.residual(z)
         taken = torch.full((len(z),), self.steps, dtype=torch.int32, device=z.device)
-        residual = system.residual(z).detach()
-        return Found(z, residual.abs().amax(-1), system.excess(residual), taken)
+        return judge(system, z, system.residual(z), taken)
 
 
 def stopped(model: nn.Module, steps: int) -> nn.Module:
