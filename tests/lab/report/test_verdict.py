@@ -44,6 +44,17 @@ def exported(root: Path, name: str, dataset: str, rows: Sequence[Mapping[str, ob
     write(folder / f"{name}.csv", rows)
 
 
+def five_pairs(
+    implicit: float, first: int = 0, attacked: tuple[float, ...] = ()
+) -> list[dict[str, object]]:
+    """Rows of controls: standard networks at 50 %, implicit ones at a level, a little noise."""
+    return [
+        ControlRecord(arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,), attacked).row()
+        for arm, best in (("standard", 0.5), ("implicit", implicit))
+        for seed in range(first, first + 5)
+    ]
+
+
 def turned(source: Path, target: Path) -> None:
     """A copy of a CSV with the two neurons exchanged."""
     with source.open(newline="") as file:
@@ -139,12 +150,7 @@ def test_the_suite_is_read_from_its_csv(tmp_path):
 )
 def test_whether_a_gain_remains_is_read_from_two_files(tmp_path, with_torch, answer, words):
     for name, level in (("controls", 0.55), ("controls-torch", with_torch)):
-        rows = [
-            ControlRecord(arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,)).row()
-            for arm, best in (("standard", 0.5), ("implicit", level))
-            for seed in range(5)
-        ]
-        exported(tmp_path, name, "svhn-resplit", rows)
+        exported(tmp_path, name, "svhn-resplit", five_pairs(level))
     table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
     (line,) = [line for line in table.splitlines() if "remains with torch's" in line]
     assert line.split(" | ")[2] == f"**{answer}**"
@@ -154,12 +160,7 @@ def test_whether_a_gain_remains_is_read_from_two_files(tmp_path, with_torch, ans
 def test_fresh_networks_are_judged_by_themselves(tmp_path):
     """A gain of the first five pairs, and none of five others."""
     for folder, level, first in (("", 0.55, 0), ("-from-seed-5", 0.5, 5)):
-        rows = [
-            ControlRecord(arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,)).row()
-            for arm, best in (("standard", 0.5), ("implicit", level))
-            for seed in range(first, first + 5)
-        ]
-        exported(tmp_path, "controls", f"svhn-resplit{folder}", rows)
+        exported(tmp_path, "controls", f"svhn-resplit{folder}", five_pairs(level, first))
     table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
     said = [line.split(" | ") for line in table.splitlines() if "more accurate" in line]
     assert [(line[0], line[2]) for line in said] == [
@@ -173,17 +174,8 @@ def test_fresh_networks_are_judged_by_themselves(tmp_path):
 def test_what_the_full_runs_lack_is_read_from_the_reduced_ones(tmp_path):
     """Accuracy comes from the networks trained in full, robust accuracy from those attacked."""
 
-    def rows(level: float, attacked: tuple[float, ...]) -> list[dict[str, object]]:
-        return [
-            ControlRecord(
-                arm, seed, best + 0.001 * (seed * len(arm) % 3), 0.4, (0.4,), attacked
-            ).row()
-            for arm, best in (("standard", 0.5), ("implicit", level))
-            for seed in range(5)
-        ]
-
-    exported(tmp_path, "controls", "fashion-mnist", rows(0.55, ()))
-    exported(tmp_path, "controls", "fashion-mnist-reduced", rows(0.45, (0.4, 0.2)))
+    exported(tmp_path, "controls", "fashion-mnist", five_pairs(0.55))
+    exported(tmp_path, "controls", "fashion-mnist-reduced", five_pairs(0.45, attacked=(0.4, 0.2)))
     (tmp_path / "controls-fashion-mnist" / "README.md").write_text("- Preset: paper\n")
     table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
     said = [line.split(" | ") for line in table.splitlines() if "more accurate" in line]
