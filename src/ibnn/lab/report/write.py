@@ -77,9 +77,7 @@ def write_report(
 
 def find_reports(folder: StrPath) -> list[Path]:
     """The report folders meant: the folder itself, or those in it."""
-    path = Path(folder)
-    if path.name in ("", ".."):  # "." has neither a name nor a parent
-        path = path.resolve()
+    path = _named(folder)
     if not path.is_dir():
         raise ReportError(f"{folder} is not a folder")
     if (path / ABOUT).is_file():
@@ -99,4 +97,10 @@ def rebuild(folder: StrPath, add: StrPath | None = None, data_root: StrPath | No
         experiment.check(settings)
     except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
         raise ReportError(f"{file} cannot be used: {error}") from None
-    return write_report(experiment, settings, Path(folder).parent, data_root, add=add)
+    return write_report(experiment, settings, _named(folder).parent, data_root, add=add)
+
+
+def _named(folder: StrPath) -> Path:
+    """The same folder with a name and a parent, which "." has not."""
+    path = Path(folder)
+    return path.resolve() if path.name in ("", "..") else path

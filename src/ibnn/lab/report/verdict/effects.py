@@ -7,14 +7,14 @@ from statistics import fmean
 
 from ibnn.lab.experiments.controls.arms import NEGATIVE
 from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.robustness import networks
+from ibnn.lab.experiments.robustness.pixle import PUBLISHED
 from ibnn.lab.report.verdict.source import Row, Sources
 from ibnn.lab.stats import Paired, paired, saving
 from ibnn.lab.stats.families import EQUIVALENT, judge
 
 STANDARD, IMPLICIT = "standard", "implicit"
-LEARNT, FIXED = "implicit, λ learnt", "implicit, λ = -0.2"  # of pgd and pixle
 REDUCED = "†"  # beside what was not trained in full
-PIXLE = "similarity, as torchattacks writes it"
 
 
 Difference = Callable[[Sequence[Row]], Paired | None]
@@ -133,9 +133,9 @@ def under_pixle(rows: Sequence[Row]) -> Paired | None:
     """Of pixle: the paper's mapping of pixels, learnt lam."""
 
     def robust(network: str) -> dict[int, float]:
-        return {int(r["seed"]): float(r[PIXLE]) for r in rows if r["network"] == network}
+        return {int(r["seed"]): float(r[PUBLISHED]) for r in rows if r["network"] == network}
 
-    return paired(robust(LEARNT), robust(STANDARD))
+    return paired(robust(networks.LEARNT), robust(STANDARD))
 
 
 def converted(lam: float, way: str, column: str) -> Difference:
@@ -194,13 +194,13 @@ EFFECTS = (
         "memorization",
         between("best_accuracy", "wrong_labels", lambda curve: above_zero(curve) - curve[0]),
     ),
-    Effect("more robust, the paper's PGD (transfer)", "pgd", attacked(LEARNT, "transfer")),
+    Effect("more robust, the paper's PGD (transfer)", "pgd", attacked(networks.LEARNT, "transfer")),
     Effect("more robust, white-box PGD", "controls", under_pgd(IMPLICIT)),
     Effect(
         "lam = -0.2 more robust, white-box PGD",
         "controls",
         under_pgd(NEGATIVE),
-        otherwise=("pgd", attacked(FIXED, "white_box")),
+        otherwise=("pgd", attacked(networks.NEGATIVE, "white_box")),
     ),
     Effect("more robust under Pixle", "pixle", under_pixle),
     Effect(
