@@ -28,8 +28,10 @@ def jobs(settings: Settings, data_root: StrPath | None = None) -> tuple[list[Job
     for name in names():
         experiment = get(name)
         if not isinstance(experiment, ImageExperiment):
-            seeds = settings.seeds if experiment.takes_seeds else None
-            job = Job(experiment, replace(settings, dataset=None, lam=None, seeds=seeds))
+            own = replace(settings, dataset=None, lam=None)
+            if not experiment.takes_seeds:
+                own = replace(own, seeds=None, first_seed=0)
+            job = Job(experiment, own)
             reason = _reason(job, data_root)
             if reason is None:
                 chosen.append(job)
