@@ -6,12 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
+from PIL import Image
 
 from ibnn.lab.experiments.controls.record import Record as ControlRecord
 from ibnn.lab.experiments.open_ends.record import Record
 from ibnn.lab.experiments.overfitting.record import Record as NoisyRecord
 from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
+from ibnn.lab.plotting import style
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
+from ibnn.lab.report.verdict.figures import FIGURES, claims_panels, controls_panels
 from ibnn.lab.report.verdict.page import TABLES, refresh
 from ibnn.lab.report.verdict.source import Sources
 
@@ -23,6 +27,38 @@ def test_the_page_is_what_the_committed_files_give():
     for name in TABLES:
         assert f"<!-- table: {name} -->" in page
     assert refresh(page, DOCS / "results") == page
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_pictures_were_drawn_from_the_committed_files(name):
+    make, _ = FIGURES[name]
+    assert f"](images/{name})" in (DOCS / "verdict.md").read_text()
+    with Image.open(DOCS / "images" / name) as picture:
+        drawn = picture.info["Description"]
+    assert drawn == "\n".join(map(str, make(Sources(DOCS / "results"))))
+
+
+def colors(panel, row: int) -> set[str]:
+    """Of the lines and dots in a row of the panel, but for that at zero."""
+    axes = Figure().subplots()
+    panel.draw(axes)
+    return {str(line.get_color()) for line in axes.lines[1:] if line.get_ydata()[0] == row}
+
+
+def test_an_interval_has_the_color_of_its_answer(tmp_path):
+    exported(tmp_path, "controls", "svhn-resplit", three_arms(0.52))
+    (better,) = controls_panels(Sources(tmp_path))
+    assert list(better.rows)[:2] == ["minus standard", "minus mean-field"]
+    assert colors(better, row=0) == {style.IMPLICIT}
+    assert colors(better, row=1) == {style.OTHER}  # equal to mean-field
+    assert better.rows["minus lite"] is None
+    assert colors(better, row=2) == set()
+
+
+def test_claims_without_a_run_are_drawn_as_such(tmp_path):
+    panels = claims_panels(Sources(tmp_path))
+    assert {row for panel in panels for row in panel.rows.values()} == {None}
+    assert sum(len(panel.rows) for panel in panels) == 3 * len(EFFECTS)
 
 
 def test_making_the_tables_twice_changes_nothing():
@@ -53,6 +89,12 @@ def five_pairs(
         for arm, best in (("standard", 0.5), ("implicit", implicit))
         for seed in range(first, first + 5)
     ]
+
+
+def three_arms(implicit: float) -> list[dict[str, object]]:
+    """The same with mean-field networks that are as good as the implicit ones."""
+    rows = five_pairs(implicit)
+    return [*rows, *(row | {"arm": "mean-field"} for row in rows if row["arm"] == "implicit")]
 
 
 def turned(source: Path, target: Path) -> None:

@@ -42,10 +42,12 @@ def embedded(images: Mapping[str, bytes]) -> dict[str, str]:
     }
 
 
-def image_bytes(figure: Any, kind: str) -> bytes:
-    """A figure as a PNG or PDF file that is the same whenever it is made."""
+def image_bytes(figure: Any, kind: str, **texts: str) -> bytes:
+    """A figure as a PNG or PDF file that is the same whenever it is made; `texts` go along in it,
+    under their names."""
     buffer = io.BytesIO()
     metadata = {"CreationDate": None} if kind == "pdf" else {"Software": None}
+    metadata |= texts
     figure.savefig(buffer, format=kind, dpi=DOTS_PER_INCH, metadata=metadata)
     return buffer.getvalue()
 

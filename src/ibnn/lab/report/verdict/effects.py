@@ -11,13 +11,22 @@ from ibnn.lab.experiments.robustness import networks
 from ibnn.lab.experiments.robustness.pixle import PUBLISHED
 from ibnn.lab.report.verdict.source import Row, Sources
 from ibnn.lab.stats import Paired, paired, saving
-from ibnn.lab.stats.families import EQUIVALENT, judge
+from ibnn.lab.stats.families import EQUIVALENT, Judged, judge
 
 STANDARD, IMPLICIT = "standard", "implicit"
 REDUCED = "†"  # beside what was not trained in full
+NOT_RUN = "not run"
 
 
 Difference = Callable[[Sequence[Row]], Paired | None]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The answer to a claim on one dataset, and whether it was trained in full."""
+
+    judged: Judged
+    is_full: bool
 
 
 @dataclass(frozen=True)
@@ -33,8 +42,8 @@ class Effect:
     digits: int = 2
     otherwise: tuple[str, Difference] | None = None
 
-    def cell(self, sources: Sources, dataset: str) -> str:
-        """The answer with the numbers, for a table: of the first that has the networks for it."""
+    def measured(self, sources: Sources, dataset: str) -> Measured | None:
+        """By the first experiment that has the networks for it; None where none has."""
         ways = [(self.experiment, self.difference), *([self.otherwise] if self.otherwise else [])]
         measured = (
             (source, difference(source.rows))
@@ -43,13 +52,20 @@ class Effect:
         )
         found = next((pair for pair in measured if pair[1] is not None), None)
         if found is None:
-            return "not run"
+            return None
         source, difference = found
         # equivalence is defined for accuracies alone
         margin = EQUIVALENT if self.unit == "points" else 0.0
-        judged = judge({"": difference}, margin)[""]
-        reduced = "" if source.is_full else f" {REDUCED}"
-        return f"**{judged.answer}**: {judged.text(self.unit, self.scale, self.digits)}{reduced}"
+        return Measured(judge({"": difference}, margin)[""], source.is_full)
+
+    def cell(self, sources: Sources, dataset: str) -> str:
+        """The answer with its numbers, for a table."""
+        found = self.measured(sources, dataset)
+        if found is None:
+            return NOT_RUN
+        numbers = found.judged.text(self.unit, self.scale, self.digits)
+        reduced = "" if found.is_full else f" {REDUCED}"
+        return f"**{found.judged.answer}**: {numbers}{reduced}"
 
 
 Curve = Mapping[float, float]  # a network's value at every x of an axis, in its order

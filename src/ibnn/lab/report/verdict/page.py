@@ -28,18 +28,11 @@ from ibnn.lab.experiments.robustness.adversarial_training import AdversarialTrai
 from ibnn.lab.experiments.robustness.suite import AttackSuite
 from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
 from ibnn.lab.report.verdict.effects import REDUCED, claim_rows
-from ibnn.lab.report.verdict.source import DATASETS, Row, Source, Sources
+from ibnn.lab.report.verdict.source import DATASETS, NAMES, Row, Source, Sources
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import percent
 
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
-_NAMES = {
-    "fashion-mnist": "Fashion-MNIST",
-    "svhn-resplit": "SVHN re-split",
-    "cifar10": "CIFAR-10",
-    "digits": "digits",
-}
-
 _ANSWERS = ("where", "question", "answer", "numbers")
 
 
@@ -63,7 +56,7 @@ def refresh(page: str, results: Path) -> str:
 def claims_table(sources: Sources) -> str:
     """Claim by claim, dataset by dataset."""
     return markdown(
-        ["the implicit-bias network is / does", *(_NAMES[name] for name in DATASETS)],
+        ["the implicit-bias network is / does", *(NAMES[name] for name in DATASETS)],
         claim_rows(sources, DATASETS),
     )
 
@@ -122,7 +115,7 @@ def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
     def table(sources: Sources) -> str:
         rows = []
         for experiment in experiments:
-            for dataset in _NAMES:
+            for dataset in NAMES:
                 source = sources.get(experiment.name, dataset)
                 if source is not None:
                     records = experiment.records(map(experiment.record, source.rows))
@@ -137,7 +130,7 @@ def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
 def _where(source: Source, experiment: str) -> str:
     """Dataset and experiment, fresh seeds, marked where they were not trained in full."""
     fresh = f"seeds from {source.first_seed}" if source.first_seed else ""
-    named = ", ".join(part for part in (_NAMES[source.dataset], experiment, fresh) if part)
+    named = ", ".join(part for part in (NAMES[source.dataset], experiment, fresh) if part)
     return named if source.is_full else f"{named} {REDUCED}"
 
 

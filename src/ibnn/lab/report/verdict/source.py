@@ -14,6 +14,12 @@ Row = Mapping[str, str]
 # columns of older files -> today's names
 _RENAMED = {"data-fraction": {"share": "fraction"}, "transfer": {"attacked": "robust_accuracy"}}
 DATASETS = ("fashion-mnist", "svhn-resplit", "cifar10")
+NAMES = {  # for people
+    "fashion-mnist": "Fashion-MNIST",
+    "svhn-resplit": "SVHN re-split",
+    "cifar10": "CIFAR-10",
+    "digits": "digits",
+}
 
 
 @dataclass(frozen=True)
