@@ -21,7 +21,7 @@ def change_of(z: torch.Tensor, sigma: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("sigma", ["tanh", "hardtanh", "arctan", "erf"])
-@pytest.mark.parametrize("units", [1, 2, 15, 16, 48, 49, 130, 784, 2000])
+@pytest.mark.parametrize("units", [1, 2, 15, 16, 48, 49, 130, 784, 1100])
 @pytest.mark.parametrize("std", [0.0, 1e-6, 0.01, 1.0, 10.0, 100.0])
 def test_the_change_by_the_slope_is_that_of_all_pairs(std, units, sigma, dtype, generator):
     z = (std * torch.randn(3, units, generator=generator)).to(dtype)

@@ -3,6 +3,7 @@
 A compiler that only pretends (it copies a library built before) keeps these tests quick.
 """
 
+import ctypes
 import logging
 import os
 import shutil
@@ -203,23 +204,34 @@ def test_two_processes_at_once_compile_once(pretend, tmp_path):
     assert calls(tmp_path) == CALLS
 
 
-def test_a_library_in_the_package_is_taken_before_one_is_built(
-    pretend, monkeypatch, tmp_path, real
-):
-    pretend()
-    monkeypatch.delenv("CXX")
-    monkeypatch.setattr(loader, "PREBUILT", tmp_path / "prebuilt")
-    (tmp_path / "prebuilt").mkdir()
-    shutil.copy(real, tmp_path / "prebuilt" / "engine-x86-64.so")
-    found = list(loader._prebuilt())
-    if "sse2" in levels.cpu_flags().split():
-        assert [path.name for path in found] == ["engine-x86-64.so"]
-    (tmp_path / "prebuilt" / "engine-x86-64.so").write_bytes(b"not a library")
+def test_a_library_in_the_package_is_taken_before_one_is_built(monkeypatch, tmp_path, real):
+    for name in ("CXX", "IBNN_CXXFLAGS"):
+        monkeypatch.delenv(name, raising=False)
+    built = []
+    monkeypatch.setattr(loader, "build", lambda: built.append(real) or real)
+    monkeypatch.setattr(levels, "cpu_flags", lambda: "sse2")
+    good, damaged = (tmp_path / name / "engine-x86-64.so" for name in ("good", "damaged"))
+    for path in (good, damaged):
+        path.parent.mkdir()
+    shutil.copy(real, good)
+    damaged.write_bytes(b"not a library")
+    monkeypatch.setattr(loader, "PREBUILT", good.parent)
+    assert found_anew()._name == str(good)
+    assert built == []
+    monkeypatch.setattr(loader, "PREBUILT", damaged.parent)
+    assert found_anew()._name == str(real)
+    assert built == [real]
+
+
+def found_anew() -> ctypes.CDLL:
+    """The library as it is found by a new process."""
     loader._found.cache_clear()
     try:
-        assert loader.available()  # the one that is built serves
+        library = loader.library()
     finally:
         loader._found.cache_clear()
+    assert library is not None
+    return library
 
 
 def test_a_lower_level_of_the_wheels_libraries_can_be_demanded(monkeypatch, tmp_path):

@@ -58,16 +58,23 @@ def to_the_end(config, root: Path) -> None:
     assert child.wait() == 0
 
 
+def epochs_done(run: RunFolder) -> int:
+    latest = run.latest()
+    return latest.epochs_done if latest is not None else 0
+
+
 def kill_and_resume(config, tmp_path: Path, kills: int, seed: int) -> None:
-    """Kill at random moments until `kills` children had come farther than the one before."""
+    """Kill `kills` children, each at a random moment after it has come farther than the last."""
     to_the_end(config, tmp_path / "whole")
     whole, run = folder(tmp_path / "whole", config), folder(tmp_path / "killed", config)
-    patience = 2 * whole.result().seconds / kills
+    epoch = whole.result().seconds / config.epochs
     moments = random.Random(seed)
     killed, reached = 0, 0
     while killed < kills:
         child = start(config, tmp_path / "killed")
-        time.sleep(moments.uniform(0, patience))
+        while child.poll() is None and epochs_done(run) <= reached:
+            time.sleep(0.01)
+        time.sleep(moments.uniform(0, 2 * epoch))
         child.kill()
         assert child.stdout is not None
         child.stdout.close()
@@ -77,11 +84,7 @@ def kill_and_resume(config, tmp_path: Path, kills: int, seed: int) -> None:
             reached = 0
             continue
         assert child.returncode == -signal.SIGKILL
-        latest = run.latest()
-        if latest is not None and latest.epochs_done > reached:
-            killed, reached = killed + 1, latest.epochs_done
-        else:
-            patience *= 1.5
+        killed, reached = killed + 1, epochs_done(run)
     to_the_end(config, tmp_path / "killed")
     assert_same_run(whole, run)
 
