@@ -54,7 +54,9 @@ def _made(script: Path) -> Path:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """The site holds no sources: links to them are for readers of the repository."""
+    """The site holds no sources: links to them are for readers of the repository. Those to a
+    tutorial lead to the page that is made of it."""
+    markdown = re.sub(r"(\]\((?:\.\./)*tutorials/\w+)\.py\b", r"\1.md", markdown)
     return re.sub(r"\[([^\]]+)\]\((?:\.\./)+(?:src|tests|examples)\b[^)]*\)", r"\1", markdown)
 
 

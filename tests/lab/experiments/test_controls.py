@@ -69,6 +69,15 @@ def test_a_control_without_enough_pairs_leaves_the_claim_open():
     assert claim.measured.startswith("Difference from implicit not decided: lite.")
 
 
+def test_a_control_that_was_not_trained_is_said_not_to_be():
+    known = networks(WORSE_CONTROLS)
+    claim = claims.needs_solve(Records(r for r in known if r.arm != "lite"))
+    assert claim.agrees == "not decided"
+    assert claim.measured.startswith("Difference from implicit not decided: lite (not trained).")
+    claim = claims.needs_solve(Records(r for r in known if r.arm not in CLOSE))
+    assert (claim.agrees, claim.measured) == ("not decided", "No close control was trained.")
+
+
 def test_the_headline_turns_with_the_numbers():
     assert "Yes: Implicit is better than every" in claims.headline(networks(WORSE_CONTROLS))
     turned = claims.headline(networks({**WORSE_CONTROLS, "gain": 0.2}))

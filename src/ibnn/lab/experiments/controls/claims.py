@@ -81,7 +81,14 @@ def needs_solve(records: Records) -> Claim:
     if gain(records).decision != "better":
         return Claim(question, "There is no gain to explain yet.", "not decided")
     found = family(records.best, IMPLICIT, arms.CLOSE)
-    reply, why = solve_needed({name: judged.decision for name, judged in found.items()})
+    trained = {name: judged.difference is not None for name, judged in found.items()}
+    if not any(trained.values()):
+        return Claim(question, "No close control was trained.", "not decided")
+    outcomes = {
+        name if trained[name] else f"{name} (not trained)": judged.decision
+        for name, judged in found.items()
+    }
+    reply, why = solve_needed(outcomes)
     fractions = [(name, kept(records, name)) for name in found]
     parts = [f"{name} {100 * part:.0f} %" for name, part in fractions if part is not None]
     description = f" Of the gain over standard they keep: {', '.join(parts)}." if parts else ""

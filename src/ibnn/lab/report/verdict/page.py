@@ -12,6 +12,7 @@ from typing import Any
 
 from ibnn.lab.experiments import Run, Settings
 from ibnn.lab.experiments.controls import claims as control_claims
+from ibnn.lab.experiments.controls.arms import NEGATIVE
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
 from ibnn.lab.experiments.controls.tuned import ControlsTuned
@@ -76,8 +77,9 @@ def controls_table(sources: Sources) -> str:
 
 def _published(records: Records, _: Records) -> list[Claim]:
     accuracy = control_claims.accuracy_claims(records)[:2]
-    attacked = any(record.attacked for record in records)
-    return [*accuracy, *(control_claims.robust_claims(records) if attacked else ())]
+    learnt, *negative = control_claims.robust_claims(records)
+    attacked = [learnt] if any(record.attacked for record in records) else []
+    return [*accuracy, *attacked, *(negative if records.of(NEGATIVE) else ())]
 
 
 def _variant(change: str) -> Callable[[Records, Records], list[Claim]]:
@@ -168,7 +170,7 @@ def capacity_table(sources: Sources) -> str:
         return "The search has not been run."
     groups: dict[str, list[float]] = {}
     for row in source.rows:
-        neuron = f"lam = {float(row['lam']):g}, p = {float(row['slope']):g}" if row["lam"] else ""
+        neuron = f"lam = {float(row['lam']):g}, slope {float(row['slope']):g}" if row["lam"] else ""
         name = f"{row['hidden']} units, {neuron or 'standard'}"
         groups.setdefault(name, []).append(float(row["train_accuracy"]))
     rows = [
