@@ -102,7 +102,7 @@ def _records(source: Source | None) -> Records:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedExperiment:
     """An experiment whose CSV is judged row by row: how it is read, and what is said of it."""
 
     name: str
@@ -111,7 +111,7 @@ class Judged:
     claims: Callable[[Settings, Any, Sequence[Run]], Sequence[Claim]]
 
 
-def judged_table(what: str, *experiments: Judged) -> Callable[[Sources], str]:
+def judged_table(what: str, *experiments: JudgedExperiment) -> Callable[[Sources], str]:
     """The questions of these experiments for every dataset that has them."""
 
     def table(sources: Sources) -> str:
@@ -209,13 +209,15 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "arms": arms_table,
     "robustness": judged_table(
         "the attack suite",
-        Judged("attack-suite", SuiteRecord.from_row, Records, AttackSuite().claims),
-        Judged("adversarial-training", SuiteRecord.from_row, Records, AdversarialTraining().claims),
+        JudgedExperiment("attack-suite", SuiteRecord.from_row, Records, AttackSuite().claims),
+        JudgedExperiment(
+            "adversarial-training", SuiteRecord.from_row, Records, AdversarialTraining().claims
+        ),
     ),
     "pareto": pareto_table,
     "overfitting": judged_table(
         "overfitting",
-        Judged(
+        JudgedExperiment(
             "overfitting",
             NoisyRecord.from_row,
             NoisyRecords,
@@ -225,7 +227,7 @@ TABLES: dict[str, Callable[[Sources], str]] = {
     "capacity": capacity_table,
     "open-ends": judged_table(
         "the open ends",
-        Judged("open-ends", OpenRecord.from_row, OpenRecords, _open_claims),
+        JudgedExperiment("open-ends", OpenRecord.from_row, OpenRecords, _open_claims),
     ),
     "sources": sources_table,
 }
