@@ -55,27 +55,39 @@ def test_lam_of_each_kind_starts_as_its_kind_says_to_the_last_digit():
     assert lams["implicit-first-fixed"] == [0.07, 0.0]
 
 
-def test_weight_decay_shrinks_weights_and_spares_lam(tmp_path):
+WINDOW = {"coupling": "window", "window": 3, "window_profile": "gaussian", "window_std": 1.0}
+NEURONS_OWN = {"lam", "slope", "std"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "spared"),
+    [
+        ({"neuron": "gain"}, {"lam"}),
+        ({"neuron": "implicit", "learn_slope": True}, {"lam", "slope"}),
+        ({"neuron": "implicit", **WINDOW, "learn_window": True}, {"lam", "std"}),
+    ],
+)
+def test_weight_decay_shrinks_weights_and_spares_what_is_the_neurons_own(settings, spared):
+    from ibnn.lab.training.optimizer import make_optimizer
+
+    config = DIGITS.replace(**settings, lam=0.05, weight_decay=0.1)
+    network = build_network(config, (1, 8, 8), 3)
+    before = {name: value.detach().clone() for name, value in network.named_parameters()}
+    assert {name.rpartition(".")[2] for name in before} & NEURONS_OWN == spared
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    make_optimizer(config, network).step()
+    for name, value in network.named_parameters():
+        factor = 1.0 if name.rpartition(".")[2] in spared else 1 - config.lr_low * 0.1
+        torch.testing.assert_close(value, factor * before[name])
+
+
+def test_weight_decay_reaches_the_training(tmp_path):
     def trained(decay: float) -> dict[str, torch.Tensor]:
         config = DIGITS.replace(neuron="gain", warmup_epochs=0, lam=0.05, weight_decay=decay)
         train(config, tmp_path, dataset=images())
         return load_network(RunFolder(tmp_path, config.identity()).path).state_dict()
 
-    def one_step(decay: float) -> dict[str, torch.Tensor]:
-        from ibnn.lab.training.optimizer import make_optimizer
-
-        config = DIGITS.replace(neuron="gain", lam=0.05, weight_decay=decay)
-        network = build_network(config, (1, 8, 8), 3)
-        optimizer = make_optimizer(config, network)
-        for parameter in network.parameters():
-            parameter.grad = torch.zeros_like(parameter)
-        optimizer.step()
-        return {name: value.detach().clone() for name, value in network.named_parameters()}
-
-    before, after = one_step(0.0), one_step(0.1)
-    for name, value in before.items():
-        factor = 1.0 if name.endswith("lam") else 1 - DIGITS.lr_low * 0.1
-        torch.testing.assert_close(after[name], factor * value)
     plain, decayed = trained(0.0), trained(1.0)
     assert decayed["head.weight"].norm() < plain["head.weight"].norm()
 

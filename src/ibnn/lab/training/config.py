@@ -101,7 +101,7 @@ class RunConfig:
     lr_low: float = 0.001
     lr_high: float = 0.01
     momentum: float = 0.9
-    weight_decay: float = 0.0  # of the optimizer; lam and slope are left out
+    weight_decay: float = 0.0  # of the optimizer; the neuron's own numbers are left out
     clip: float | None = 1.0  # largest norm of the gradient; None leaves it alone
     validate_every: int = 1  # epochs; the last one is always validated
     adversarial_eps: float = 0.0  # train on images moved this far; 0 trains on them as they are

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ibnn.lab.models import lam_layers
+from ibnn.lab.models import implicit_layers, lam_layers
 from ibnn.lab.training.config import RunConfig
 from ibnn.lab.training.errors import CheckpointError
 
@@ -14,13 +14,15 @@ _KEPT = ("momentum_buffer", "exp_avg", "exp_avg_sq", "step")
 def make_optimizer(config: RunConfig, network: nn.Module) -> torch.optim.Optimizer:
     """SGD with momentum, or AdamW; the loop sets the learning rate.
 
-    Weight decay spares lam and slope: it would pull the neuron back to a standard one. AdamW's
-    spares biases, norms and everything else that is not a matrix, as is the custom.
+    Weight decay spares lam, slope and what a coupling learns: it would pull the neuron back to a
+    standard one, and a window to no neighbors. AdamW's spares biases, norms and everything else
+    that is not a matrix, as is the custom.
     """
     adamw = config.optimizer == "adamw"
-    spared = {
-        id(parameter) for layer in lam_layers(network) for parameter in (layer.lam, layer.slope)
-    }
+    # not `ibnn.parameter_groups`: the controls, which are no implicit layers, have a lam too
+    neuron = [part for layer in lam_layers(network) for part in (layer.lam, layer.slope)]
+    neuron += [part for layer in implicit_layers(network) for part in layer.coupling.parameters()]
+    spared = {id(parameter) for parameter in neuron}
     learnt = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if adamw:
         spared |= {id(parameter) for parameter in learnt if parameter.ndim < 2}
