@@ -62,6 +62,30 @@ def test_the_linear_layers_of_gpt2_are_found_by_their_name_and_shape() -> None:
     assert torch.equal(back(x), model(x))
 
 
+def test_fx_records_all_arguments_of_a_layer_without_a_class_of_its_own() -> None:
+    class Conv1D(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.nf, self.weight = 6, nn.Parameter(torch.randn(4, 6))
+
+        def forward(self, x: Tensor, shift: float = 0.0, *, scale: float = 1.0) -> Tensor:
+            return scale * (x @ self.weight) + shift
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.map = Conv1D()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.map(x, 0.5, scale=3.0)
+
+    converted: Any = ibnn.convert(Model(), lam=-0.4, skip_head=False)
+    assert isinstance(converted.map, ibnn.ImplicitLayer)
+    x = torch.randn(3, 4)
+    traced = torch.fx.symbolic_trace(converted)
+    torch.testing.assert_close(traced(x), converted(x), rtol=0, atol=0)
+
+
 def test_a_module_that_only_bears_the_name_is_no_linear_layer() -> None:
     class Conv1D(nn.Module):
         def __init__(self) -> None:

@@ -332,6 +332,20 @@ class TestOtherPartsOfTorch:
         x = torch.randn(2, 1, 6, 6)
         torch.testing.assert_close(traced(x), model(x), rtol=0, atol=0)
 
+    @pytest.mark.parametrize("size", [None, [5, 5]], ids=["default size", "own size"])
+    def test_fx_records_the_output_size_of_a_transposed_convolution(self, size):
+        class Upsampling(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.up = ibnn.ConvTranspose2d(1, 2, 2, stride=2, lam=-0.2)
+
+            def forward(self, x):
+                return self.up(x, output_size=size)
+
+        model, x = Upsampling(), torch.randn(2, 1, 2, 2)
+        traced = torch.fx.symbolic_trace(model)
+        torch.testing.assert_close(traced(x), model(x), rtol=0, atol=0)
+
 
 class TestLamOneCanTrust:
     def test_a_sign_can_be_kept(self):

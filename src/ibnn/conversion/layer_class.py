@@ -25,7 +25,7 @@ class _Followed(ImplicitLayer):
 
     def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if is_symbolic(input):
-            return self._symbolic(input)
+            return self._symbolic(input, *args, **kwargs)
         return self.add_implicit_bias(super().forward(input, *args, **kwargs))
 
     def extra_repr(self) -> str:

@@ -266,10 +266,11 @@ class ImplicitLayer(nn.Module):
         lam = self._acting_lam(slope)
         return value_of_rows(y, lam, slope, self.coupling, None, self._options, owned)
 
-    def _symbolic(self, input: Any) -> Any:
+    def _symbolic(self, input: Any, *args: Any, **kwargs: Any) -> Any:
         """What torch.fx records in place of a forward pass: the call of this layer as a whole."""
         tracer = input.tracer
-        return tracer.create_proxy("call_module", tracer.path_of_module(self), (input,), {})
+        path = tracer.path_of_module(self)
+        return tracer.create_proxy("call_module", path, (input, *args), kwargs)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         was_meta = self.slope.is_meta

@@ -119,7 +119,7 @@ class _ConvTranspose(ImplicitLayer, nn.modules.conv._ConvTransposeNd):
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         if is_symbolic(input):
-            return self._symbolic(input)
+            return self._symbolic(input, output_size)
         return self._follow_own_map(super().forward(input, output_size))
 
     def extra_repr(self) -> str:
