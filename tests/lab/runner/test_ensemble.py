@@ -130,3 +130,10 @@ def test_what_an_ensemble_cannot_do_is_refused(tmp_path):
     assert not suits(learnt)
     with pytest.raises(RunnerError, match="'ensemble' cannot train arrows perceptron"):
         train_ensemble([learnt], tmp_path, ignore)
+
+
+@pytest.mark.parametrize("option", [{"atol": 1e-3}, {"rtol": 1e-3}, {"max_steps": 1}])
+def test_runs_with_tolerances_of_their_own_are_trained_alone(option):
+    # one solve serves all members, with the usual ones
+    assert suits(IMPLICIT)
+    assert not suits(IMPLICIT.replace(**option))

@@ -24,6 +24,7 @@ def suits(config: RunConfig) -> bool:
     """Whether this run can be a member of an ensemble."""
     fixed = config.neuron == "standard" or not (config.learn_lam or config.learn_slope)
     usual = config.sigma == "tanh" and config.solver == "newton" and config.adjoint == "implicit"
+    usual = usual and config.atol is config.rtol is config.max_steps is None
     whole = config.share == 1 and not config.label_noise and not config.hold_out
     plain = whole and not (config.adversarial_eps or config.weight_decay or config.autocast)
     plain = plain and config.schedule == "triangle" and config.optimizer == "sgd"
