@@ -13,6 +13,7 @@ from ibnn import engine, sigma, solver
 from ibnn.coupling import PairSums
 from ibnn.coupling.sums import MatrixSums
 from tests import oracle
+from tests.bank import ERROR_OF_Z
 from tests.parts import Ring, Softsign
 
 
@@ -135,6 +136,21 @@ def test_a_name_registered_again_means_the_new_part_and_layers_keep_theirs(y):
     for layer, (value, steps) in made.items():
         torch.testing.assert_close(layer(y), value, rtol=0, atol=0)
         assert layer.last_solve.steps == steps.max()
+
+
+@pytest.mark.parametrize("units", [7, 100, 600], ids=["every pair", "a grid", "outliers"])
+def test_a_built_in_sigma_stays_itself_after_its_name_was_registered_again(units, generator):
+    class Other(Softsign):
+        name = "tanh"
+
+    y = torch.randn(units, dtype=torch.float64, generator=generator) / 5
+    if units == 600:
+        y[::100] *= 1e4  # no grid is long enough
+    sigma.register(Other())
+    z = ibnn.implicit_bias(y, -0.2, sigma=sigma.TANH, engine="portable", on_failure="raise")
+    expected = oracle.solve_row(y.numpy(), -0.2, 10.0, sigma="tanh")
+    atol = ERROR_OF_Z[torch.float64]
+    torch.testing.assert_close(z, torch.from_numpy(expected), rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("name", ["soft sign", "", "softsign\n"])

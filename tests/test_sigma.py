@@ -165,7 +165,7 @@ def test_what_is_no_sigma_is_told_what_would_be():
     with pytest.raises(TypeError, match="sigma must be"):
         ibnn.implicit_bias(torch.zeros(3), 0.01, sigma=torch.tanh)  # type: ignore[arg-type]
     with pytest.raises(LookupError, match="not known in this process"):
-        sigmas.lookup("gone@1")
+        sigmas.REGISTRY.lookup("gone@1")
     for method in ("value", "primitive"):
         with pytest.raises(NotImplementedError, match=method):
             getattr(ibnn.Sigma(), method)(torch.zeros(1))

@@ -38,7 +38,7 @@ def test_a_window_hears_the_same_in_both(units, window, name, dtype, generator):
     for order in range(4):
         for factors in (None, a):
             compiled = native.window_sum(z, factors, taps, order, name, units)
-            in_torch = WINDOW.pair_sum(z, factors, taps, order, sigma.lookup(name), units)
+            in_torch = WINDOW.pair_sum(z, factors, taps, order, sigma.resolve(name), units)
             allowed = ERROR[dtype] * float(taps.sum() * a.abs().max().clamp(min=1))
             torch.testing.assert_close(compiled, in_torch, rtol=0, atol=allowed)
 
@@ -53,7 +53,7 @@ def test_a_matrix_hears_the_same_in_both(units, name, dtype, generator):
     for order in range(4):
         for factors in (None, a):
             compiled = native.matrix_sum(z, factors, weight, order, name)
-            in_torch = MATRIX.pair_sum(z, factors, weight, order, sigma.lookup(name), (units,))
+            in_torch = MATRIX.pair_sum(z, factors, weight, order, sigma.resolve(name), (units,))
             allowed = ERROR[dtype] * float(weight.sum(1).max() * a.abs().max().clamp(min=1))
             torch.testing.assert_close(compiled, in_torch, rtol=0, atol=allowed)
 

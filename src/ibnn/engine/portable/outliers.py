@@ -11,7 +11,7 @@ from torch import Tensor
 from ibnn.engine.portable import layout as layouts
 from ibnn.engine.portable.grid_field import GridField
 from ibnn.engine.portable.unit_cg import UnitField
-from ibnn.sigma import lookup
+from ibnn.sigma import built_in
 
 BLOCK = 1 << 20
 
@@ -20,7 +20,7 @@ class OutlierField(UnitField):
     """The field of a single row, z of shape (1, units)."""
 
     def __init__(self, z: Tensor, sigma: str) -> None:
-        self.z, self.sigma = z, lookup(sigma)
+        self.z, self.sigma = z, built_in(sigma)
         units = z.shape[1]
         level = layouts.longest_level(units, sigma, z.dtype)
         if z.dtype == torch.float32:

@@ -26,7 +26,7 @@ from ibnn.engine.portable.outliers import OutlierField
 from ibnn.engine.portable.sorted_sums import SortedField, sorted_sum
 from ibnn.engine.portable.unit_cg import UnitField
 from ibnn.engine.portable.unit_newton import descend, newton
-from ibnn.sigma import lookup
+from ibnn.sigma import built_in
 
 # the relative error wanted of a gradient, and the rounds of correction it may take
 WANTED = {torch.float32: 2e-5, torch.float64: 2e-10}
@@ -162,7 +162,7 @@ def pair_sum(z: Tensor, a: Tensor | None, order: int, sigma: str) -> Tensor:
     for rows, kind in dispatch.groups(dispatch.for_sums(look(low, high), z, sigma), z, sigma):
         part, some = z[rows] - origin[rows], None if a is None else a[rows]
         if kind == dispatch.DIRECT:
-            result[rows] = direct_sum(part, some, order, lookup(sigma))
+            result[rows] = direct_sum(part, some, order, built_in(sigma))
         elif kind == dispatch.SORTED:
             result[rows] = sorted_sum(part, some, order)
         elif kind == dispatch.OUTLIERS:
@@ -200,7 +200,7 @@ def _roots(
 
 def _field(z: Tensor, middle: Tensor, sigma: str, way: int) -> UnitField | GridField | FineField:
     if way == dispatch.DIRECT:
-        return DirectField(z, lookup(sigma))
+        return DirectField(z, built_in(sigma))
     if way == dispatch.SORTED:
         return SortedField(z)
     if way == dispatch.OUTLIERS:

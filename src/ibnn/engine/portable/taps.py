@@ -15,7 +15,7 @@ from torch import Tensor
 from ibnn.engine.portable.device import node_dtype, on_host
 from ibnn.engine.portable.layout import Layout
 from ibnn.engine.portable.splines import node_weights
-from ibnn.sigma import lookup
+from ibnn.sigma import built_in
 
 # above this many nodes a convolution is quicker than a matrix; on a device it is three launches
 MATRIX_NODES, DEVICE_MATRIX_NODES = 192, 512
@@ -122,7 +122,7 @@ def _taps(kernel: Kernel) -> Tensor:
         samples = (lag == 0).double()
     else:
         folded = torch.where(lag.abs() > far, (2 * far - lag.abs()) * lag.sign(), lag)
-        samples = lookup(sigma).derivative(folded.double() * spacing, derivative)
+        samples = built_in(sigma).derivative(folded.double() * spacing, derivative)
     angle = torch.arange(2 * far + 1).double() * (2 * math.pi / (4 * far))
     place = torch.arange(order) - (order // 2 - 1)
     spline = node_weights(order) @ torch.cos(place[:, None] * angle)
