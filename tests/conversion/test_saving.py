@@ -155,6 +155,24 @@ def test_weights_of_another_shape_are_refused_in_one_line(tmp_path: Path) -> Non
         ibnn.load(tmp_path, more)
 
 
+@pytest.mark.parametrize("name", ["implicit_bias", "my_implicit_bias"])
+def test_a_weight_named_like_the_description_of_a_layer_is_a_weight(
+    tmp_path: Path, name: str
+) -> None:
+    def network(size: int | None) -> nn.Module:
+        model = nn.Sequential(nn.Linear(4, 3), nn.Identity())
+        if size is not None:
+            model[1].register_parameter(name, nn.Parameter(torch.ones(size)))
+        return model
+
+    ibnn.save(ibnn.convert(network(None), lam=-0.3, skip_head=False), tmp_path)
+    with pytest.raises(ValueError, match=f"it has no weights for '1.{name}'$"):
+        ibnn.load(tmp_path, network(2))
+    ibnn.save(ibnn.convert(network(3), lam=-0.3, skip_head=False), tmp_path)
+    with pytest.raises(ValueError, match=f"it has weights of another shape for '1.{name}'$"):
+        ibnn.load(tmp_path, network(2))
+
+
 def test_without_safetensors_one_line_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

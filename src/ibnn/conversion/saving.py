@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from ibnn.conversion.atomic_file import atomic_file
 from ibnn.conversion.convert import convert
 from ibnn.conversion.plan import Plan
+from ibnn.nn import record
+from ibnn.nn.layer import ImplicitLayer
 
 Model = TypeVar("Model", bound=nn.Module)
 Folder = str | os.PathLike[str]
@@ -111,15 +113,16 @@ def _put(model: nn.Module, state: dict[str, Tensor], path: Path) -> None:
     own = model.state_dict()
     alike = {name: _identity(value) for name, value in own.items()}
     present = {alike[name] for name in state if name in alike}
+    descriptions = _descriptions(model)
     # tied weights are stored once; the description of a layer may be absent
     missing = [
         name
         for name in own
-        if name not in state and alike[name] not in present and not name.endswith("implicit_bias")
+        if name not in state and alike[name] not in present and name not in descriptions
     ]
     unknown = [name for name in state if name not in own]
     shapes = [n for n, v in state.items() if n in own and own[n].shape != v.shape]
-    shapes = [name for name in shapes if not name.endswith("implicit_bias")]
+    shapes = [name for name in shapes if name not in descriptions]
     for names, what in (
         (missing, "has no weights for"),
         (unknown, "has weights the model lacks:"),
@@ -132,6 +135,16 @@ def _put(model: nn.Module, state: dict[str, Tensor], path: Path) -> None:
         model.load_state_dict(state, strict=False)
     except RuntimeError as error:
         raise ValueError(f"{path} does not fit the model: {_line(error)}") from None
+
+
+def _descriptions(model: nn.Module) -> set[str]:
+    """The keys under which implicit layers describe themselves; a user's weights may be called
+    alike."""
+    return {
+        f"{name}.{record.KEY}" if name else record.KEY
+        for name, layer in model.named_modules(remove_duplicate=False)
+        if isinstance(layer, ImplicitLayer)
+    }
 
 
 def _read_index(path: Path) -> tuple[Plan, list[Path]]:
