@@ -3,9 +3,12 @@
 import json
 
 from ibnn.lab.experiments import Settings, execute, get, pareto
+from ibnn.lab.experiments.controls.experiment import Controls
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.pareto import MAP
 from ibnn.lab.report import write_report
+from ibnn.lab.runner import collect, unmeasured
+from ibnn.lab.training import RunFolder, train
 
 NOISE = (0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0008)
 
@@ -63,6 +66,30 @@ def test_arms_are_different_runs():
     assert len(flat) == 5 * (len(MAP) - 1)
     shared = {run.identity() for run in get("controls").plan(settings, {})}
     assert len([run for run in runs if run.identity() in shared]) == 5 * 7
+
+
+def test_what_controls_attacked_is_not_attacked_again(tmp_path, monkeypatch):
+    settings = Settings(preset="smoke", dataset="digits", epochs=1, seeds=1)
+    standard, *others = get("controls").plan(settings, {})
+    train(standard, tmp_path)
+    ((attacked,), _) = collect(get("controls"), settings, tmp_path)
+
+    def again(self, run):
+        raise AssertionError(f"{run.config.title()} is attacked again")
+
+    monkeypatch.setattr(Controls, "measure", again)
+    ((shared,), _) = collect(get("pareto"), settings, tmp_path)
+    assert shared.measured == attacked.measured
+    # an implicit one, attacked when the map of accuracies still kept its own measurements
+    implicit = next(config for config in others if config.neuron == "implicit")
+    train(implicit, tmp_path)
+    folder = RunFolder(tmp_path, implicit.identity())
+    older = {"version": 1, "values": {"images": 2, "white_box": [0.5]}}
+    (folder.path / "measured-pareto.json").write_text(json.dumps(older))
+    found = collect(get("pareto"), settings, tmp_path)[0]
+    assert [run.measured for run in found] == [shared.measured, older["values"]]
+    left = {config.identity() for config in unmeasured(get("pareto"), settings, tmp_path)}
+    assert not left & {standard.identity(), implicit.identity()}
 
 
 def test_the_whole_on_digits(tmp_path):

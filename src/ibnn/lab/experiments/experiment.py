@@ -59,6 +59,7 @@ class Experiment(ABC):
     measure_version: ClassVar[int] = (
         1  # raised when `measure` changes: older measurements are made again
     )
+    measured_as: ClassVar[str | None] = None  # the experiment with the same `measure`, if one has
     renamed: ClassVar[Mapping[str, str]] = {}  # older names of what `measure` gives -> today's
 
     @abstractmethod

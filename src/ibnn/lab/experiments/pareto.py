@@ -47,6 +47,7 @@ class Pareto(Controls):
 
     name = "pareto"
     title = "Accuracy and robustness in one network?"
+    measured_as = Controls.name
 
     def preset(self, settings: Settings) -> Preset:
         return ImageExperiment.preset(self, settings)  # five pairs, not ten

@@ -21,6 +21,7 @@ class Experiment(Protocol):
     name: ClassVar[str]
     engine: ClassVar[str]
     measure_version: ClassVar[int]
+    measured_as: ClassVar[str | None]
     renamed: ClassVar[Mapping[str, str]]
 
     def check(self, settings: Any, /) -> None: ...
@@ -121,23 +122,33 @@ def unmeasured(experiment: Experiment, settings: Any, root: StrPath) -> list[Run
     """The runs known so far, trained or not, on which nothing has been measured."""
     known = experiment.plan(settings, results(experiment, settings, root))
     folders = [(config, RunFolder(root, config.identity())) for config in known]
-    return [config for config, folder in folders if not _file(experiment, folder).exists()]
+    return [
+        config
+        for config, folder in folders
+        if not any(file.exists() for file in _files(experiment, folder))
+    ]
 
 
-def _file(experiment: Experiment, folder: RunFolder) -> Path:
-    return Path(folder.path) / f"measured-{experiment.name}.json"
+def _files(experiment: Experiment, folder: RunFolder) -> list[Path]:
+    """Where its measurements may be: those shared with another experiment, then its own.
+
+    An experiment that shares them now may have kept its own before.
+    """
+    names = dict.fromkeys((experiment.measured_as or experiment.name, experiment.name))
+    return [Path(folder.path) / f"measured-{name}.json" for name in names]
 
 
 def _measured(experiment: Experiment, run: Run) -> Run:
     """The run with its measurements, made once and kept beside its result."""
-    file = _file(experiment, run.folder)
+    known = _files(experiment, run.folder)
     values: Mapping[str, Any] | None = None
-    with suppress(OSError, ValueError, KeyError, TypeError):
-        stored = json.loads(file.read_text())
-        values = stored["values"] if stored["version"] == experiment.measure_version else None
+    for file in reversed(known):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            stored = json.loads(file.read_text())
+            values = stored["values"] if stored["version"] == experiment.measure_version else values
     if values is None:
         values = experiment.measure(run)
         if values:
-            files.write_json(file, {"version": experiment.measure_version, "values": values})
+            files.write_json(known[0], {"version": experiment.measure_version, "values": values})
     named = {experiment.renamed.get(name, name): value for name, value in values.items()}
     return replace(run, measured=named)
