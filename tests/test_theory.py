@@ -9,7 +9,9 @@ import torch
 
 import ibnn
 from ibnn import theory
+from ibnn.coupling.sums import UNIFORM
 from tests import bank, library, oracle
+from tests.parts import Ring
 
 SLOPES = (1.0, 10.0, 100.0)
 
@@ -168,6 +170,63 @@ def test_no_row_moves_farther_than_the_largest_move(plain, sigma):
     moved = ibnn.implicit_bias(y, -0.3, coupling=coupling, sigma=sigma) - y
     bound = theory.largest_move(-0.3, 24, coupling)
     assert float(moved.flatten(1).norm(dim=1).max()) <= bound
+
+
+class Loud(ibnn.Coupling):
+    """Weights of 1 between all units: not normalized, which an eigenvalue of its own allows."""
+
+    def __init__(self, dims=(-1,)):
+        super().__init__()
+        self.dims = dims
+
+    def weight(self, dtype=None, units=None):
+        return torch.ones(math.prod(units), math.prod(units), dtype=dtype)
+
+    def largest_eigenvalue(self):
+        return 8.0
+
+
+class LoudSums(ibnn.coupling.PairSums):
+    name = "loud"
+
+    def pair_sum(self, z, a, weight, order, sigma, units):
+        return z.shape[-1] * UNIFORM.pair_sum(z, a, None, order, sigma, units)
+
+    def self_weight(self, weight, units):
+        return 1.0
+
+    def eigenvalue_bound(self, weight):
+        return 8.0
+
+
+class LoudBySums(Loud):
+    """The same weights, not written out."""
+
+    sums = LoudSums()
+
+    def weight(self, dtype=None, units=None):
+        return None
+
+
+@pytest.mark.parametrize("kind", [Loud, LoudBySums])
+@pytest.mark.parametrize(("dims", "units"), [((-1,), 8), ((-2, -1), (2, 4))])
+def test_weights_of_ones_own_that_are_not_normalized_move_units_farther(kind, dims, units):
+    y = 1e3 * torch.arange(8, dtype=torch.float64).reshape(units)
+    moved = ibnn.implicit_bias(y, -0.5, coupling=kind(dims)) - y
+    bound = theory.largest_move(-0.5, units, kind(dims))
+    assert bound == pytest.approx(0.5 * 8 * math.sqrt(8))
+    # all far apart, |B_i| is 1, 3, 5 or 7 of the 8 allowed
+    assert float(moved.norm()) == pytest.approx(0.5 * math.sqrt(168))
+    assert theory.sharper_margin(1.0, -0.5, units, kind(dims)) == pytest.approx(1 - 2 * bound)
+    assert theory.paper_threshold(10.0, kind(dims), units=units) == pytest.approx(0.05 / 8)
+
+
+def test_row_sums_that_cannot_be_known_are_not_guessed():
+    with pytest.raises(ValueError, match=r"units=None does not say the row sums of Loud"):
+        theory.paper_threshold(10.0, Loud())
+    with pytest.raises(ValueError, match=r"units=8 .* one number for each of its dims \(-2, -1\)"):
+        theory.largest_move(-0.5, 8, Loud((-2, -1)))
+    assert theory.paper_threshold(10.0, Ring()) == 0.05  # a solve holds it to row sums of 1
 
 
 def test_units_far_apart_move_as_far_as_they_can():

@@ -5,11 +5,13 @@ says by how much.
 """
 
 import math
+from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
-from ibnn.coupling import Coupling, Dense, Uniform
+from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.sigma import Sigma
 
 
@@ -58,19 +60,22 @@ def energy_constants(slope: float = 10.0, sigma: str | Sigma = "tanh") -> tuple[
 
 
 def paper_threshold(
-    slope: float = 10.0, coupling: Coupling | None = None, sigma: str | Sigma = "tanh"
+    slope: float = 10.0,
+    coupling: Coupling | None = None,
+    sigma: str | Sigma = "tanh",
+    units: int | Sequence[int] | None = None,
 ) -> float:
     """The paper's 1 / max(4A, 2K): 1 / (2 slope) for every built-in sigma, whatever the weights.
 
-    Its weights are normalized; for `Dense` ones that are not, A and K count times the largest row
-    sum, as its proof does.
+    Its weights are normalized; for others A and K count times the largest row sum, as its proof
+    does; `units` is for `largest_row_sum`.
 
     Examples:
         >>> paper_threshold(10.0)
         0.05
     """
     growth, curvature = energy_constants(slope, sigma)
-    rows = largest_row_sum(coupling)
+    rows = largest_row_sum(coupling, units)
     return 1 / (rows * max(4 * growth, 2 * curvature)) if rows else math.inf
 
 
@@ -110,12 +115,12 @@ def lipschitz_constant(
     return jacobian_range(lam, slope, coupling, sigma)[1]
 
 
-def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> float:
-    """How far |z - y| can be: |lam| sqrt((D^2 - 1) / (3D)) for uniform weights, for any other
-    normalized ones the paper's |lam| sqrt(D).
+def largest_move(lam: float, units: int | Sequence[int], coupling: Coupling | None = None) -> float:
+    """How far |z - y| can be: |lam| sqrt((D^2 - 1) / (3D)) for uniform weights, for any other the
+    paper's |lam| sqrt(D), times their `largest_row_sum`. `units` is D, or the shape of a row.
 
-    B_i then sums one term for every other unit, at most 1/D in absolute value and of opposite sign
-    for the two units of a pair. |B| is largest when all units are far apart, where
+    With uniform weights B_i sums one term for every other unit, at most 1/D in absolute value and
+    of opposite sign for the two units of a pair. |B| is largest when all units are far apart, where
     B_i = (2i - D - 1) / D by rank.
 
     Examples:
@@ -124,9 +129,10 @@ def largest_move(lam: float, units: int, coupling: Coupling | None = None) -> fl
         >>> round(largest_move(-0.1, 10_000), 3)  # the paper's: 10
         5.774
     """
+    count = units if isinstance(units, int) else math.prod(units)
     if coupling is None or isinstance(coupling, Uniform):
-        return abs(lam) * math.sqrt((units**2 - 1) / (3 * units))
-    return abs(lam) * largest_row_sum(coupling) * math.sqrt(units)
+        return abs(lam) * math.sqrt((count**2 - 1) / (3 * count))
+    return abs(lam) * largest_row_sum(coupling, units) * math.sqrt(count)
 
 
 def transferred_margin(margin: float, lam: float, units: int) -> float:
@@ -141,7 +147,7 @@ def transferred_margin(margin: float, lam: float, units: int) -> float:
 
 
 def sharper_margin(
-    margin: float, lam: float, units: int, coupling: Coupling | None = None
+    margin: float, lam: float, units: int | Sequence[int], coupling: Coupling | None = None
 ) -> float:
     """As `transferred_margin`, with the sharper bound on how far units move: M - 2 `largest_move`.
 
@@ -152,9 +158,31 @@ def sharper_margin(
     return margin - 2 * largest_move(lam, units, coupling)
 
 
-def largest_row_sum(coupling: Coupling | None) -> float:
-    """The largest sum of the weights of one unit, which bounds |B|: 1 for normalized weights; only
-    a `Dense` matrix may have another."""
-    if not isinstance(coupling, Dense):
+def largest_row_sum(coupling: Coupling | None, units: int | Sequence[int] | None = None) -> float:
+    """The largest sum of the weights of one unit, which bounds |B|: 1 for normalized weights, which
+    a coupling has unless it brings a `largest_eigenvalue` of its own; those are summed.
+
+    `units`, as in `largest_move`, is needed where such a coupling is not `Dense`.
+
+    Examples:
+        >>> largest_row_sum(Dense(torch.ones(3, 3)))
+        3.0
+    """
+    if coupling is None or isinstance(coupling, Uniform) or type(coupling) is Window:
         return 1.0
-    return float(coupling.weight().detach().sum(1).amax())
+    kind = type(coupling)
+    if kind.largest_eigenvalue is Coupling.largest_eigenvalue:
+        return 1.0  # or a solve would refuse them
+    if isinstance(coupling, Dense):
+        units = len(coupling.raw)
+    shape = (units,) if isinstance(units, int) else units
+    if shape is None or len(shape) != len(coupling.dims):
+        raise ValueError(
+            f"units={units!r} does not say the row sums of {kind.__name__}; expected the shape of "
+            f"a row, one number for each of its dims {coupling.dims}"
+        )
+    weight = coupling.checked_weight(torch.float32, shape)
+    weight = None if weight is None else weight.detach().cpu()
+    # tanh has slope 1 at 0: of equal units P_1(z, 1) are the row sums, however they are stored
+    equal = torch.zeros(1, math.prod(shape))
+    return float(coupling.sums.pair_sum(equal, None, weight, 1, sigmas.TANH, shape).amax())
