@@ -20,8 +20,8 @@ NEURON = (
     *("modules", "conversion", "export"),
 )
 LABORATORY = (
-    *("files", "plugins", "progress", "experiment_table", "results", "stats", "plotting"),
-    *("data", "models"),
+    *("files", "registry", "plugins", "progress", "experiment_table", "results", "stats"),
+    *("plotting", "data", "models"),
     *("training", "attacks", "theory_checks", "runner", "experiments", "report", "bench"),
     "playground",
     "cli",

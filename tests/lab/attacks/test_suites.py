@@ -1,5 +1,6 @@
 """Attacks by name."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import pytest
@@ -74,7 +75,7 @@ class Blackout(Attack):
 
 
 def test_an_attack_from_outside_is_known_once_it_is_registered(monkeypatch):
-    monkeypatch.setattr(suites, "_MAKERS", dict(suites._MAKERS))
+    monkeypatch.setattr(suites, "_MAKERS", copy(suites._MAKERS))
     register_attack("blackout", lambda eps, norm, quick: Blackout(norm=norm))
     assert attack_names()[-1] == "blackout"
     model = nn.Sequential(nn.Flatten(), nn.Linear(4, 2))
@@ -85,4 +86,4 @@ def test_an_attack_from_outside_is_known_once_it_is_registered(monkeypatch):
     found = evaluate(model, images, labels, eps=1.0, attacks="blackout", checks=False)
     assert (found.clean_accuracy, found.robust_accuracy) == (1.0, 0.0)
     with pytest.raises(ValueError, match="'blackout' is registered already"):
-        register_attack("blackout", lambda eps, norm, quick: Blackout(norm=norm))
+        register_attack("blackout", suites._MAKERS["pgd"])

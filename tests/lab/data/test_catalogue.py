@@ -186,7 +186,7 @@ def test_the_status_tells_what_is_there(online, tmp_path, idx_contents):
 def test_an_unknown_name_gets_the_nearest_one():
     with pytest.raises(data.DataError, match="did you mean 'fashion-mnist'"):
         data.load("fashon-mnist")
-    with pytest.raises(data.DataError, match="known: fashion-mnist, mnist"):
+    with pytest.raises(data.DataError, match="expected one of fashion-mnist, mnist"):
         data.load("zzz")
 
 

@@ -1,5 +1,6 @@
 """What a dataset is by default: in one place for each, from its image shape for any other."""
 
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,7 +108,7 @@ class Stripes(data.Source):
 def stripes(monkeypatch):
     from ibnn.lab.data import catalogue
 
-    monkeypatch.setattr(catalogue, "SOURCES", dict(catalogue.SOURCES))
+    monkeypatch.setattr(catalogue, "SOURCES", copy(catalogue.SOURCES))
     return data.register_dataset(Stripes("stripes", "lying and standing stripes"))
 
 

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from copy import copy
 
 import pytest
 import torch
@@ -99,7 +100,7 @@ def test_a_damaged_file_is_refused(call, trained, tmp_path):
     ("line", "words"),
     [
         ("analyze RUN", "is a standard network; --lam -0.1 converts it"),
-        ("analyze RUN --lam -0.1 --sections soltions", "'soltions' is not known, expected some of"),
+        ("analyze RUN --lam -0.1 --sections soltions", "'soltions' is not known, expected one of"),
         ("analyze RUN --lam -0.1 --dataset arrows", "the network expects (1, 8, 8)"),
         ("analyze RUN --lam -0.1 --images 1", "images is 1, expected at least 2"),
         ("analyze RUN --lam -0.1 --images 0", "images is 0, expected at least 2"),
@@ -205,7 +206,7 @@ def brightness(monkeypatch):
         claim = Claim("Images are dark.", f"Their mean is {mean:.2f}.", answer)
         return Section(name="brightness", title="Brightness", claims=[claim], rows=[{"mean": mean}])
 
-    monkeypatch.setattr(registry, "_CHECKS", dict(registry._CHECKS))  # taken out again afterwards
+    monkeypatch.setattr(registry, "_CHECKS", copy(registry._CHECKS))  # taken out again afterwards
     register_check("brightness", section)
 
 
@@ -216,7 +217,7 @@ def test_a_check_from_outside_is_a_section_of_the_page(call, trained, tmp_path, 
     assert '<section id="brightness">' in page
     assert "Images are dark." in page
     assert (tmp_path / "page" / "brightness.csv").read_text().startswith("mean\n0.")
-    with pytest.raises(ValueError, match="name is 'brightness', which is taken"):
+    with pytest.raises(ValueError, match="check 'brightness' is registered already"):
         register_check("brightness", lambda context, progress: None)
 
 

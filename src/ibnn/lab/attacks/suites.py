@@ -10,14 +10,15 @@ from ibnn.lab.attacks.intermediate import IntermediateStates
 from ibnn.lab.attacks.noise import Noise, RandomSearch
 from ibnn.lab.attacks.pgd import PGD, fgsm
 from ibnn.lab.attacks.pixle import Pixle
-from ibnn.lab.attacks.settings import check_ball, check_eps, check_one_of
+from ibnn.lab.attacks.settings import check_ball, check_eps
 from ibnn.lab.attacks.square import Square
 from ibnn.lab.attacks.transfer import Transfer
+from ibnn.lab.registry import Registry, expected
 from ibnn.lab.training.ball import Norm
 
 Maker = Callable[[float, Norm, bool], Attack]
 
-_MAKERS: dict[str, Maker] = {
+_OWN: dict[str, Maker] = {
     "noise": lambda eps, norm, quick: Noise(eps, 2 if quick else 10, norm=norm),
     "random-search": lambda eps, norm, quick: RandomSearch(eps, 20 if quick else 200, norm=norm),
     "fgsm": lambda eps, norm, quick: fgsm(eps, norm=norm),
@@ -42,6 +43,7 @@ _MAKERS: dict[str, Maker] = {
     "pixle": lambda eps, norm, quick: Pixle(2 if quick else 10),
     "transfer": lambda eps, norm, quick: Transfer(PGD(eps, norm=norm)),
 }
+_MAKERS: Registry[Maker] = Registry("attack", _OWN)
 
 # Controls, one step, white box with three losses, through unfinished solves, smallest distance,
 # black box, answers only, and the paper's own. Pixle has another budget (pixels, not a radius):
@@ -73,9 +75,9 @@ def register_attack(name: str, make: Maker) -> None:
     Raises:
         ValueError: another attack has this name.
     """
-    if name in (*_MAKERS, "standard"):
-        raise ValueError(f"an attack named {name!r} is registered already")
-    _MAKERS[name] = make
+    if name == "standard":
+        raise ValueError("attack 'standard' is registered already, as the list of the usual ones")
+    _MAKERS.register(name, make)
 
 
 def attack_names() -> tuple[str, ...]:
@@ -89,10 +91,10 @@ def named(name: str, eps: float, norm: Norm = "linf", quick: bool = False) -> At
     >>> named("pgd", 0.1).name
     'pgd-linf'
     """
-    check_one_of("attack", name, attack_names())
+    make = _MAKERS.find(name)
     check_ball(norm)
     check_eps(eps)
-    return _MAKERS[name](eps, norm, quick)
+    return make(eps, norm, quick)
 
 
 def standard(eps: float, norm: Norm = "linf", quick: bool = False) -> list[Attack]:
@@ -109,5 +111,7 @@ def suite(names: str, eps: float, norm: Norm = "linf", quick: bool = False) -> l
     wanted = [name.strip() for name in names.split(",")]
     flat = [one for name in wanted for one in (STANDARD if name == "standard" else (name,))]
     for name in flat:
-        check_one_of("attacks", name, ("standard", *attack_names()))
+        if name not in _MAKERS:
+            known = ("standard", *attack_names())
+            raise ValueError(f"attacks is {name!r}, {expected(name, known)}")
     return [named(name, eps, norm, quick) for name in dict.fromkeys(flat)]

@@ -1,6 +1,5 @@
 """The datasets known by name, and the door to all of them."""
 
-import difflib
 import os
 import re
 from collections.abc import Sequence
@@ -27,8 +26,9 @@ from ibnn.lab.data.known import (
 )
 from ibnn.lab.data.source import Source
 from ibnn.lab.files import StrPath
+from ibnn.lab.registry import Registry, expected
 
-SOURCES: dict[str, Source] = {}
+SOURCES: Registry[Source] = Registry("dataset")
 
 
 def register_dataset(source: Source) -> Source:
@@ -40,8 +40,7 @@ def register_dataset(source: Source) -> Source:
     Raises:
         ValueError: another dataset has this name.
     """
-    if SOURCES.setdefault(source.name, source) is not source:
-        raise ValueError(f"a dataset named {source.name!r} is registered already")
+    SOURCES.register(source.name, source)
     return source
 
 
@@ -213,9 +212,8 @@ def _source(name_or_path: StrPath) -> Source:
     if path.suffix == ".txt":
         usual = Defaults(image_shape=(LENGTH,), text=True)
         return TextSource(path.stem, "a user's own text", file=str(path.absolute()), defaults=usual)
-    near = difflib.get_close_matches(text, SOURCES, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else f"; known: {', '.join(SOURCES)}"
-    raise DataError(f"unknown dataset {text!r}{hint} (or the path of an .npz or .txt file)")
+    known = expected(text, SOURCES, " or the path of an .npz or .txt file")
+    raise DataError(f"unknown dataset {text!r}, {known}")
 
 
 _WITHOUT = "or do without: --dataset digits, --preset smoke"

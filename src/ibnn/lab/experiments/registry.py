@@ -1,12 +1,15 @@
 """Experiments by name; those that come with the laboratory are imported when asked for."""
 
-import difflib
 import importlib
 
 from ibnn.lab.experiment_table import OWN
 from ibnn.lab.experiments.experiment import Experiment, ExperimentError
+from ibnn.lab.registry import Registry, expected
 
-_REGISTERED: dict[str, type[Experiment]] = {}
+# name -> its class, or the module and name of one that comes with the laboratory
+_EXPERIMENTS: Registry[type[Experiment] | str] = Registry(
+    "experiment", {name: f"ibnn.lab.experiments.{place}" for name, (place, _) in OWN.items()}
+)
 
 
 def register_experiment(kind: type[Experiment]) -> type[Experiment]:
@@ -15,32 +18,29 @@ def register_experiment(kind: type[Experiment]) -> type[Experiment]:
     Raises:
         ValueError: another experiment has this name.
     """
-    known = _REGISTERED.get(kind.name, kind)
-    # the same class again is a module that was loaded twice, as notebooks do
-    if kind.name in OWN or known.__qualname__ != kind.__qualname__:
-        raise ValueError(f"an experiment named {kind.name!r} is registered already")
-    _REGISTERED[kind.name] = kind
+    _EXPERIMENTS.register(kind.name, kind)
     return kind
 
 
 def names() -> list[str]:
     """Every experiment that can be run."""
-    return [*OWN, *_REGISTERED]
+    return list(_EXPERIMENTS)
 
 
 def about() -> dict[str, str]:
     """What each experiment draws, in a few words."""
-    own = {name: line for name, (_, line) in OWN.items()}
-    return own | {name: kind.title for name, kind in _REGISTERED.items()}
+    return {
+        name: OWN[name][1] if isinstance(kind, str) else kind.title
+        for name, kind in _EXPERIMENTS.items()
+    }
 
 
 def get(name: str) -> Experiment:
     """The experiment of that name; an unknown one is an error that names the nearest."""
-    if name in _REGISTERED:
-        return _REGISTERED[name]()
-    if name not in OWN:
-        near = difflib.get_close_matches(name, names(), n=1)
-        hint = f"did you mean {near[0]!r}?" if near else f"known: {', '.join(names())}"
-        raise ExperimentError(f"unknown experiment {name!r}, {hint}")
-    module, _, kind = OWN[name][0].partition(":")
-    return getattr(importlib.import_module(f"ibnn.lab.experiments.{module}"), kind)()
+    if name not in _EXPERIMENTS:
+        raise ExperimentError(f"unknown experiment {name!r}, {expected(name, _EXPERIMENTS)}")
+    found = _EXPERIMENTS[name]
+    if not isinstance(found, str):
+        return found()
+    module, _, kind = found.partition(":")
+    return getattr(importlib.import_module(module), kind)()

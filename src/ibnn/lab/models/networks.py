@@ -13,6 +13,7 @@ import torch
 from torch import nn
 
 from ibnn.lab.models.neurons.kind import Neuron
+from ibnn.lab.registry import Registry
 
 
 class NetworkKind(ABC):
@@ -89,7 +90,7 @@ class NetworkKind(ABC):
         return math.prod(self.size(config, name) for name in self.fields)
 
 
-_KINDS: dict[str, NetworkKind] = {}
+_KINDS: Registry[NetworkKind] = Registry("network")
 
 
 def register_network(kind: NetworkKind) -> None:
@@ -98,13 +99,7 @@ def register_network(kind: NetworkKind) -> None:
     Raises:
         ValueError: the name is taken by a network of another class.
     """
-    known = _KINDS.get(kind.name)
-    # the same class again is a module that was loaded twice, as notebooks do
-    if known is not None and type(known).__qualname__ != type(kind).__qualname__:
-        raise ValueError(
-            f"network {kind.name!r} is already registered by {type(known).__qualname__}"
-        )
-    _KINDS[kind.name] = kind
+    _KINDS.register(kind.name, kind)
 
 
 def network_kind(name: str) -> NetworkKind:
@@ -113,9 +108,7 @@ def network_kind(name: str) -> NetworkKind:
     >>> network_kind("ucn").fields
     ('layers', 'channels')
     """
-    if name not in _KINDS:
-        raise ValueError(f"network is {name!r}, expected one of {', '.join(_KINDS)}")
-    return _KINDS[name]
+    return _KINDS.find(name)
 
 
 def network_names() -> tuple[str, ...]:

@@ -2,13 +2,14 @@
 
 from importlib import import_module
 
+from ibnn.lab.registry import Registry
 from ibnn.lab.theory_checks.check import Check
 
 # name -> the check itself, or the module whose function `section` is the check
-_CHECKS: dict[str, Check | str] = {
-    name: f"ibnn.lab.theory_checks.{name}.section"
-    for name in ("solutions", "jacobians", "expressivity", "memorization", "stealth", "transfer")
-}
+_OWN = ("solutions", "jacobians", "expressivity", "memorization", "stealth", "transfer")
+_CHECKS: Registry[Check | str] = Registry(
+    "check", {name: f"ibnn.lab.theory_checks.{name}.section" for name in _OWN}
+)
 
 
 def names() -> tuple[str, ...]:
@@ -23,12 +24,13 @@ def register_check(name: str, check: Check | str) -> None:
         name: of the section, of its CSV file and of its place in `--sections`.
         check: a function of (context, progress) that returns a `Section`, or the name of a module
             with such a function called `section`.
+
+    Raises:
+        ValueError: another check has this name.
     """
-    if name in _CHECKS:
-        raise ValueError(f"name is {name!r}, which is taken; known are {', '.join(_CHECKS)}")
-    _CHECKS[name] = check
+    _CHECKS.register(name, check)
 
 
 def load(name: str) -> Check:
-    check = _CHECKS[name]
+    check = _CHECKS.find(name)
     return import_module(check).section if isinstance(check, str) else check

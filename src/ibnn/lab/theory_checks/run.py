@@ -11,6 +11,7 @@ from torch import nn
 import ibnn
 from ibnn.lab.data import Dataset, as_float
 from ibnn.lab.data.dataset import random_state
+from ibnn.lab.registry import expected
 from ibnn.lab.theory_checks import registry
 from ibnn.lab.theory_checks.check import Context, DoesNotApply, Progress, Section
 
@@ -51,9 +52,7 @@ def chosen_checks(names: Sequence[str] | None) -> tuple[str, ...]:
     known = registry.names()
     for name in names or ():
         if name not in known:
-            raise TheoryCheckError(
-                f"section {name!r} is not known, expected some of {', '.join(known)}"
-            )
+            raise TheoryCheckError(f"section {name!r} is not known, {expected(name, known)}")
     return tuple(name for name in known if names is None or name in names)
 
 

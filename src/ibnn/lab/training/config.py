@@ -13,6 +13,7 @@ from typing import Any
 
 from ibnn.lab.models import network_kind, network_names, neuron_kind, neuron_names
 from ibnn.lab.models.transformer import PLACES
+from ibnn.lab.registry import expected
 from ibnn.lab.training.errors import ConfigError
 
 # Raised when the same config would train to other numbers than before: every identity changes.
@@ -196,10 +197,9 @@ class RunConfig:
     def _check(self) -> None:
         registered = {"network": network_names(), "neuron": neuron_names()}
         for name, known in (registered | CHOICES).items():
-            if getattr(self, name) not in known:
-                raise ConfigError(
-                    f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}"
-                )
+            value = getattr(self, name)
+            if value not in known:
+                raise ConfigError(f"{name} is {value!r}, {expected(value, known)}")
         _demand(self.batch_size >= 2, "batch_size", self, "at least 2 (batch normalization)")
         counts = ("layers", "channels", "hidden", "epochs", "validate_every")
         for name in (*counts, "adversarial_steps", "heads", "patch", "context"):

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from ibnn.lab.registry import Registry
+
 
 @dataclass(frozen=True)
 class Neuron:
@@ -110,7 +112,7 @@ class NeuronKind(ABC):
         return self.name
 
 
-_KINDS: dict[str, NeuronKind] = {}
+_KINDS: Registry[NeuronKind] = Registry("neuron")
 
 
 def register_neuron(kind: NeuronKind) -> None:
@@ -119,13 +121,7 @@ def register_neuron(kind: NeuronKind) -> None:
     Raises:
         ValueError: the name is taken by a kind of another class.
     """
-    known = _KINDS.get(kind.name)
-    # the same class again is a module that was loaded twice, as notebooks do
-    if known is not None and type(known).__qualname__ != type(kind).__qualname__:
-        raise ValueError(
-            f"neuron kind {kind.name!r} is already registered by {type(known).__qualname__}"
-        )
-    _KINDS[kind.name] = kind
+    _KINDS.register(kind.name, kind)
 
 
 def neuron_kind(name: str) -> NeuronKind:
@@ -134,9 +130,7 @@ def neuron_kind(name: str) -> NeuronKind:
     >>> neuron_kind("mean-field").about
     'z = y - lam tanh(p (m - y)), m the mean of the map: each unit is coupled only to the mean, ...'
     """
-    if name not in _KINDS:
-        raise ValueError(f"neuron is {name!r}, expected one of {', '.join(_KINDS)}")
-    return _KINDS[name]
+    return _KINDS.find(name)
 
 
 def neuron_names() -> tuple[str, ...]:

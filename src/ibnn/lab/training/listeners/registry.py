@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Iterable
 
+from ibnn.lab.registry import Registry, expected
 from ibnn.lab.training.errors import RunError
 from ibnn.lab.training.listeners.listener import Listener
-
-_MAKERS: dict[str, Callable[[], Listener]] = {}
 
 
 class ListenerError(RunError):
     """A listener that does not exist or cannot be used here; the message says what to do."""
+
+
+_MAKERS: Registry[Callable[[], Listener]] = Registry("listener")
 
 
 def register_listener(name: str, make: Callable[[], Listener]) -> None:
@@ -20,9 +22,7 @@ def register_listener(name: str, make: Callable[[], Listener]) -> None:
     Raises:
         ValueError: another listener has this name.
     """
-    if name in _MAKERS:
-        raise ValueError(f"a listener named {name!r} is registered already")
-    _MAKERS[name] = make
+    _MAKERS.register(name, make)
 
 
 def listener_names() -> list[str]:
@@ -39,7 +39,7 @@ def make_listeners(names: Iterable[str]) -> list[Listener]:
     chosen = list(names)
     for name in chosen:
         if name not in _MAKERS:
-            raise ListenerError(f"log is {name!r}, expected one of {', '.join(_MAKERS)}")
+            raise ListenerError(f"log is {name!r}, {expected(name, _MAKERS)}")
     return [_MAKERS[name]() for name in chosen]
 
 
