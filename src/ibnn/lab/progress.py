@@ -42,18 +42,32 @@ class Bars:
             self.say(text)
 
 
-class Steps(Bars):
+class OneBar(Bars):
+    """One bar, whose time left is judged by the pace since it began."""
+
+    def __init__(self, console: Console | None = None):
+        super().__init__(console)
+        self._task = self._bars.add_task("", total=1, note="")
+        self._first: tuple[float, float] | None = None
+
+    def advance(self, done: float, total: float, name: str, text: str) -> None:
+        """`done` of `total`, in any unit that grows with the time, under this name."""
+        now = time.monotonic()
+        self._first = self._first or (now, done)
+        began, before = self._first
+        if done > before:
+            text += f", {duration((now - began) / (done - before) * (total - done))} left"
+        self._bars.update(self._task, completed=done, total=total, description=name, note=text)
+        self.say_now_and_then(f"{name}: {text}")
+
+
+class Steps(OneBar):
     """One bar for work in steps: call it with how many are done, of how many, and what is next.
 
     >>> with Steps() as tell:
     ...     for number in range(3):
     ...         tell(number, 3, f"step {number}")
     """
-
-    def __init__(self, console: Console | None = None):
-        super().__init__(console)
-        self._task = self._bars.add_task("", total=1, note="")
-        self._first: tuple[float, float] | None = None
 
     def begin(self, text: str) -> None:
         """Other work follows: its time is counted anew, and without a terminal a line says so."""
@@ -64,17 +78,7 @@ class Steps(Bars):
 
     def __call__(self, done: float, total: float, text: str = "") -> None:
         """`done` and `total` may be in any unit that grows with the time."""
-        now = time.monotonic()
-        self._first = self._first or (now, done)
-        began, before = self._first
-        left = ""
-        if done > before:
-            left = f", {duration((now - began) / (done - before) * (total - done))} left"
-        percent = f"{100 * done / total:.0f} %" if total else ""
-        self._bars.update(
-            self._task, completed=done, total=total, description=percent, note=f"{text}{left}"
-        )
-        self.say_now_and_then(f"{percent}: {text}{left}")
+        self.advance(done, total, f"{100 * done / total:.0f} %" if total else "", text)
 
 
 def duration(seconds: float) -> str:

@@ -5,7 +5,9 @@ import io
 import pytest
 from rich.console import Console
 
+from ibnn.lab import progress
 from ibnn.lab.runner import Display, Event, TimeLeft, duration, run_all
+from ibnn.lab.runner.ensemble.display import EnsembleDisplay
 from ibnn.lab.training import Metrics
 from tests.lab.training.tiny import PLANE
 
@@ -78,3 +80,21 @@ def test_on_a_terminal_bars_show_every_run():
         display._bars.refresh()
     assert "val 86.1 %" in out.getvalue()
     assert "30 s left" in out.getvalue()
+
+
+def test_one_line_tells_all_networks_of_an_ensemble(monkeypatch):
+    monkeypatch.setattr(progress, "PLAIN_SECONDS", 0.0)
+    clock = iter(range(0, 1000, 10))  # ten seconds between any two looks at it
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    out, runs = io.StringIO(), (PLANE, PLANE.replace(seed=1))
+    with EnsembleDisplay(Console(file=out, width=200)) as display:
+        display(Event(kind="planned", planned=runs))
+        for line in (metrics(1, 1.0, "warm-up"), metrics(1, 1.0), metrics(2, 1.0)):
+            for config in runs:
+                display(Event(kind="epoch", config=config, metrics=line))
+    begun, *lines = [line.partition(", ") for line in out.getvalue().splitlines()]
+    assert begun[0] == "2 networks to train as one ensemble"
+    # the epoch of the warm-up counts
+    assert [line[0] for line in lines] == [f"2 networks: epoch {done}/4" for done in (1, 2, 3)]
+    assert [bool(line[2]) for line in lines] == [False, True, True]
+    assert lines[-1][2].endswith(" s left")

@@ -7,6 +7,7 @@ from ibnn.lab.progress import Bars, duration
 from ibnn.lab.runner.outcome import Event, runs
 from ibnn.lab.runner.timeleft import TimeLeft
 from ibnn.lab.training import RunConfig
+from ibnn.lab.training.epochs import epochs_done, total_epochs
 
 
 class Display(Bars):
@@ -46,18 +47,16 @@ class Display(Bars):
 
     def _started(self, event: Event, config: RunConfig) -> None:
         self._remove(config)
-        total = config.warmup_epochs + config.epochs
         self._tasks[config.identity()] = self._bars.add_task(
-            f"  {config.title()}", total=total, note="starting"
+            f"  {config.title()}", total=total_epochs(config), note="starting"
         )
 
     def _epoch(self, event: Event, config: RunConfig) -> None:
         assert event.metrics is not None
         self._time.epoch(config, event.metrics)
-        done = event.metrics.epoch
-        done += config.warmup_epochs if event.metrics.stage == "training" else 0
         task = self._tasks.get(config.identity())
         if task is not None:
+            done = epochs_done(config, event.metrics)
             self._bars.update(task, completed=done, note=str(event.metrics))
         self.say_now_and_then(f"{config.title()}: {event.metrics}{self._left()}")
 

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from ibnn.lab.models import network_kind
 from ibnn.lab.training import Metrics, RunConfig
+from ibnn.lab.training.epochs import epochs_done, total_epochs
 
 
 class TimeLeft:
@@ -13,13 +14,12 @@ class TimeLeft:
     def __init__(self, configs: Iterable[RunConfig], workers: int = 1):
         self._workers = workers
         self._configs = {config.identity(): config for config in configs}
-        self._left = {name: _epochs(config) for name, config in self._configs.items()}
+        self._left = {name: total_epochs(config) for name, config in self._configs.items()}
         self._seconds: dict[Hashable, list[float]] = {}
 
     def epoch(self, config: RunConfig, metrics: Metrics) -> None:
         """An epoch was trained."""
-        done = metrics.epoch + (config.warmup_epochs if metrics.stage == "training" else 0)
-        self._left[config.identity()] = _epochs(config) - done
+        self._left[config.identity()] = total_epochs(config) - epochs_done(config, metrics)
         if metrics.stage == "training" or config.neuron == "standard":
             self._seconds.setdefault(_shape(config), []).append(metrics.seconds)
 
@@ -47,10 +47,6 @@ def spread_over(seconds: Sequence[float], workers: int) -> float:
     4.0
     """
     return max(max(seconds), sum(seconds) / workers) if seconds else 0.0
-
-
-def _epochs(config: RunConfig) -> int:
-    return config.warmup_epochs + config.epochs
 
 
 def _shape(config: RunConfig) -> Hashable:

@@ -89,7 +89,7 @@ def epochs(config: RunConfig, first: int = 0) -> Iterator[Epoch]:
     >>> [(str(epoch), epoch.neuron, epoch.rate) for epoch in epochs(config)][:2]
     [('warm-up epoch 1', 'standard', 0.001), ('training epoch 1', 'implicit', 0.001)]
     """
-    warmup, last = config.warmup_epochs, config.warmup_epochs + config.epochs - 1
+    warmup, last = config.warmup_epochs, total_epochs(config) - 1
     for index in range(first, last + 1):
         warming = index < warmup
         number = index + 1 if warming else index - warmup + 1
@@ -110,6 +110,16 @@ def epochs(config: RunConfig, first: int = 0) -> Iterator[Epoch]:
             validated=warming or index == last or number % config.validate_every == 0,
             last=index == last,
         )
+
+
+def total_epochs(config: RunConfig) -> int:
+    """How many epochs a run has, warm-up included."""
+    return config.warmup_epochs + config.epochs
+
+
+def epochs_done(config: RunConfig, metrics: Metrics) -> int:
+    """How many of them are done after the epoch of these metrics."""
+    return metrics.epoch + (config.warmup_epochs if metrics.stage == "training" else 0)
 
 
 def neuron_of(config: RunConfig, index: int) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ibnn.lab.training.config import RunConfig
+from ibnn.lab.training.epochs import epochs_done
 from ibnn.lab.training.listeners.listener import Listener
 from ibnn.lab.training.listeners.registry import ListenerError
 from ibnn.lab.training.result import Metrics, Result
@@ -39,16 +40,16 @@ class TensorBoard(Listener):
             ) from None
         self._make = SummaryWriter
         self._writer: Any = None
-        self._warmup_epochs = 0
+        self._config: Any = None
 
     def on_start(self, config: RunConfig, folder: Path, epochs_done: int) -> None:
         """What was logged after the checkpoint a run goes on from is not shown again."""
-        self._warmup_epochs = config.warmup_epochs
+        self._config = config
         self._writer = self._make(str(folder / FOLDER), purge_step=epochs_done + 1)
         self._writer.add_text("config", f"    {config.to_json()}".replace("\n", "\n    "))
 
     def on_epoch(self, metrics: Metrics) -> None:
-        done = metrics.epoch + (self._warmup_epochs if metrics.stage == "training" else 0)
+        done = epochs_done(self._config, metrics)
         values = asdict(metrics)
         for tag, name in SCALARS.items():
             if values[name] is not None:
