@@ -13,7 +13,7 @@ from ibnn.lab.theory_checks.solutions import section as solutions
 from ibnn.lab.theory_checks.solutions import uniqueness
 from ibnn.lab.theory_checks.solutions.search import find_solutions, follow
 from ibnn.lab.theory_checks.solutions.uniqueness import SteepestWithin, certify_uniqueness
-from ibnn.sigma import resolve
+from ibnn.sigma import register, resolve
 from tests import oracle
 from tests.lab.theory_checks.small_context import digits_context, whole
 
@@ -145,6 +145,39 @@ def test_for_negative_lam_everything_is_certified():
     certificate = certify_uniqueness(y, ibnn.implicit_bias(y, -0.5), -0.5)
     assert certificate.unique.all()
     torch.testing.assert_close(certificate.at_solution, torch.ones(4, dtype=torch.float64))
+
+
+def test_a_sigma_that_falls_is_certified_nowhere_but_at_lam_zero():
+    y = torch.tensor([-0.3, 0.3], dtype=torch.float64)
+    assert len(find_solutions(y, -1.0, sigma="peaked", starts=32)) > 1
+    for lam, expected in ((-1.0, False), (0.05, False), (0.0, True)):
+        z = ibnn.solve(y, lam, sigma="peaked", on_failure="ignore").value
+        certificate = certify_uniqueness(y, z, lam, sigma="peaked")
+        assert certificate.stable
+        assert certificate.unique.tolist() == [expected]
+
+
+class Stepped(ibnn.Sigma):
+    """Steepest at 2, where the certificate of the built-in ones does not look."""
+
+    name, slope_bound, bound = "stepped", 4.1, 3.0
+
+    def value(self, x):
+        return torch.tanh(x) + torch.tanh(4 * (x - 2)) + torch.tanh(4 * (x + 2))
+
+    def primitive(self, x):
+        steps = torch.log(torch.cosh(4 * (x - 2)) * torch.cosh(4 * (x + 2)) / np.cosh(8) ** 2)
+        return torch.log(torch.cosh(x)) + steps / 4
+
+
+def test_a_sigma_of_ones_own_is_not_certified_for_being_registered():
+    y, lam = torch.tensor([-0.05, 0.05], dtype=torch.float64), 0.05
+    register(Stepped())
+    found = find_solutions(y, lam, sigma="stepped")
+    assert len(found) > 1
+    assert not certify_uniqueness(y, found.values[0], lam, sigma="stepped").unique
+    z = ibnn.implicit_bias(y, -lam, sigma="stepped")
+    assert certify_uniqueness(y, z, -lam, sigma="stepped").unique
 
 
 def test_long_rows_are_bounded_by_gershgorin(monkeypatch):

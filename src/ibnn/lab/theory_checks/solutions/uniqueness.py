@@ -81,14 +81,15 @@ def certify_uniqueness(
     chosen = sigmas.resolve(sigma)
     at_solution = BiasOperator(z, lam, slope, coupling=coupling, sigma=chosen)
     smallest, error = smallest_eigenvalue(at_solution, generator)
-    positive = at_solution.lam > 0
-    if chosen.name not in sigmas.names() or not bool(positive.any()):
-        # for lam <= 0 the energy is convex whatever z; of a sigma of the user's own too little
-        # is known
-        everywhere = torch.where(positive, -torch.inf, torch.ones_like(smallest))
+    # for lam < 0 the energy is convex whatever z, if sigma never falls
+    convex = at_solution.lam <= 0 if chosen.certified else at_solution.lam == 0
+    if chosen not in sigmas.BUILT_IN or bool(convex.all()):
+        # of a sigma of the user's own too little is known: it need not be steepest at 0
+        everywhere = torch.where(convex, torch.ones_like(smallest), -torch.inf)
         return EigenvalueBounds(smallest, everywhere, error)
     strongest = float((torch.as_tensor(lam) * torch.as_tensor(slope)).max())
-    reach = 2 * strongest * chosen.bound * theory.largest_row_sum(coupling)
+    rows = theory.largest_row_sum(coupling, at_solution.unit_shape)
+    reach = 2 * strongest * chosen.bound * rows
     steepest = BiasOperator(y, lam, slope, coupling=coupling, sigma=SteepestWithin(chosen, reach))
     if steepest.units > LANCZOS_UNITS:
         # every product takes all pairs of units: Gershgorin needs one, as J has unit row sums
