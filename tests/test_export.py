@@ -148,6 +148,33 @@ def test_several_arguments_and_outputs() -> None:
         torch.testing.assert_close(plain(x, shift)["z"], model(x, shift)["z"], rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("names", [("z", "ratio"), ("ratio", "z")], ids=str)
+def test_an_output_that_is_not_a_number_is_infinitely_far_off(names: tuple[str, str]) -> None:
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = ibnn.Linear(4, 8, lam=-0.2)
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            z = self.layer(x)
+            outputs = {"z": z, "ratio": z / torch.zeros(())}
+            return tuple(outputs[name] for name in names)
+
+    plain: Any = ibnn.for_export(Two(), torch.randn(5, 4), steps=6)
+    assert plain.error == float("inf")
+    with pytest.raises(ValueError, match="is not reached in 24 steps: the outputs are off by inf"):
+        ibnn.for_export(Two(), torch.randn(5, 4))
+
+
+class Classes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = ibnn.Linear(4, 8, lam=-0.2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).argmax(-1)
+
+
 @pytest.mark.parametrize(
     ("model", "arguments", "message"),
     [
@@ -155,6 +182,7 @@ def test_several_arguments_and_outputs() -> None:
         (ibnn.Linear(4, 4, solver="lite"), {}, "layer '': solver 'lite' is approximate"),
         (ibnn.Linear(4, 4, sigma=Softsign()), {}, "has no formula for its derivative"),
         (ibnn.Linear(4, 4097, lam=-0.1), {}, "rows have 4097 units, .*at most 4096"),
+        (Classes(), {}, "model has no floating-point output on the sample"),
         (ibnn.Linear(4, 4), {"error": 0.0}, "error must be a positive number, got 0.0"),
         (ibnn.Linear(4, 4), {"steps": 0}, "steps must be None or a number of at least 1, got 0"),
         (ibnn.Linear(4, 4, lam=-0.2), {"error": 1e-12}, "error=1e-12 is not reached in 24 steps"),

@@ -5,6 +5,7 @@ The steps themselves, and what they cost, are in `ibnn.export.plain`.
 
 import copy
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -40,8 +41,9 @@ def for_export(model: Model, sample: Any, error: float = 1e-4, steps: int | None
         steps: this number of steps instead, whatever the error.
 
     Raises:
-        ValueError: no number of steps up to 24 reaches `error`, a row has more than 4096 units, or
-            a layer has a sigma without formulas or an approximate solver.
+        ValueError: no number of steps up to 24 reaches `error`, no output has a floating-point
+            dtype, a row has more than 4096 units, or a layer has a sigma without formulas or an
+            approximate solver.
 
     Examples:
         >>> import ibnn
@@ -68,8 +70,12 @@ def for_export(model: Model, sample: Any, error: float = 1e-4, steps: int | None
             change_class(layers[name], _followed)
     with torch.no_grad():
         expected = _outputs(reference(*arguments, **keywords))
+        if not expected:
+            raise ValueError(
+                "model has no floating-point output on the sample, by which its error is measured"
+            )
         tried = [steps] if steps is not None else range(1, MOST_STEPS + 1)
-        best = float("inf")
+        best = math.inf
         for count in tried:
             for bias in biases:
                 bias.steps = count
@@ -121,10 +127,11 @@ def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
 
 def _outputs(output: Any) -> list[Tensor]:
     found = [leaf for leaf in pytree.tree_leaves(output) if isinstance(leaf, Tensor)]
-    return [leaf for leaf in found if leaf.is_floating_point()]
+    return [leaf for leaf in found if leaf.is_floating_point() and leaf.numel()]
 
 
 def _distance(found: list[Tensor], expected: list[Tensor]) -> float:
     """The largest difference of two outputs; infinite where it is not a number."""
-    worst = max(float((a - b).abs().max()) for a, b in zip(found, expected, strict=True))
-    return worst if worst < float("inf") else float("inf")
+    worst = [float((a - b).abs().max()) for a, b in zip(found, expected, strict=True)]
+    # (`max` passes over a NaN that is not its first argument)
+    return max(worst) if all(map(math.isfinite, worst)) else math.inf
