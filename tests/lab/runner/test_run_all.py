@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from ibnn.engine.native import loader
 from ibnn.lab.runner import Event, Outcome, RunnerError, Stopped, run_all
 from ibnn.lab.training import RunConfig, RunFolder, train
 from tests.lab.training.tiny import PLANE, assert_same_run
@@ -53,6 +54,15 @@ def test_a_failing_run_leaves_the_others_alone(engine, tmp_path):
     done = next(event for event in events if event.kind == "done")
     assert done.result is not None
     assert done.result == RunFolder(tmp_path, done.result.identity).result()
+
+
+def test_the_engine_is_compiled_before_workers_of_standard_networks_start(tmp_path, monkeypatch):
+    # their convolutions are compiled too, and every result says whether the engine was there
+    order: list[str] = []
+    monkeypatch.setattr(loader, "available", lambda: bool(order.append("compiled")))
+    run_all([PLANE], tmp_path, "processes", 1, on_event=lambda event: order.append(event.kind))
+    assert order[:3] == ["planned", "compiled", "started"]
+    assert order[-1] == "done"
 
 
 def test_finished_runs_are_skipped_and_equal_ones_trained_once(tmp_path):

@@ -4,6 +4,7 @@ import sys
 
 import pytest
 
+from ibnn.engine.native import loader
 from ibnn.lab.runner import Event, RunnerError, run_all
 from ibnn.lab.runner import slurm as engine
 from ibnn.lab.training import RunFolder, train
@@ -54,11 +55,14 @@ def test_a_lost_job_is_submitted_again_and_then_given_up(tmp_path, monkeypatch):
             return Lost()
 
     monkeypatch.setattr(engine, "_executor", lambda options: Executor())
+    compiled: list[int] = []  # jobs submitted by then
+    monkeypatch.setattr(loader, "available", lambda: compiled.append(Executor.submitted))
     events: list[Event] = []
     outcome = run_all(
         [PLANE], tmp_path, "slurm", address="local", retries=2, on_event=events.append
     )
     assert Executor.submitted == 3
+    assert compiled == [0]  # once, before any job
     assert [event.kind for event in events].count("lost") == 2
     reason = outcome.failed[PLANE.identity()]
     assert reason.startswith("RunnerError: lost its job: RuntimeError, state NODE_FAIL")

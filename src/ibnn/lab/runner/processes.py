@@ -31,8 +31,7 @@ class WorkerLostError(Exception):
 
 def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all, `options.workers` at a time; events are emitted from the calling thread."""
-    if any(config.neuron == "implicit" for config in configs):
-        loader.available()  # compiled once here, not by every worker at the same time
+    loader.available()  # compiled once here, not by every worker at the same time
     todo: queue.SimpleQueue[RunConfig] = queue.SimpleQueue()
     for config in configs:
         todo.put(config)

@@ -28,8 +28,7 @@ LOCAL = "local"
 def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> None:
     """Train all; Slurm decides where and when, `options.workers` at a time."""
     executor = _executor(options)
-    if any(config.neuron != "standard" for config in configs):
-        loader.available()  # compiled once here, not by every job at the same time
+    loader.available()  # compiled once here, not by every job at the same time
     waiting, tries = list(configs), dict.fromkeys((c.identity() for c in configs), 0)
     running: dict[str, tuple[RunConfig, Any]] = {}
     told = {config.identity(): _lines(options, config) for config in configs}
