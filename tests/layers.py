@@ -16,8 +16,8 @@ SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
 
 # From the leaves up: a package imports itself and what stands before it.
 NEURON = (
-    *("_registry", "sigma", "coupling", "theory", "solver", "engine", "_core", "functional", "nn"),
-    *("modules", "conversion", "export"),
+    *("_registry", "_tensors", "sigma", "coupling", "theory", "solver", "engine", "_core"),
+    *("functional", "nn", "modules", "conversion", "export"),
 )
 LABORATORY = (
     *("files", "registry", "plugins", "progress", "experiment_table", "results", "stats"),

@@ -16,6 +16,7 @@ from torch import Tensor
 from ibnn._core import deferred_failures
 from ibnn._core.fallback import has_positive_pairs, pair_sum
 from ibnn._core.options import SolveOptions
+from ibnn._tensors import is_plain
 
 # units of the longest row whose J is written out to see whether it is positive definite
 _MAX_DIRECT_UNITS = 64
@@ -89,8 +90,7 @@ def is_unique(
         return torch.ones_like(lam, dtype=torch.bool)
     strength = lam * slope
     steepest = strength * how.sigma.slope_bound
-    traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
-    if traced or deferred_failures.is_asynchronous(z):
+    if not is_plain() or deferred_failures.is_asynchronous(z):
         return (steepest <= 0) | (steepest * how.sums.unread_bound(weight) < 1)
     if not bool((lam > 0).any()):  # nor a bound of the weights' eigenvalues to look for
         return torch.ones_like(lam, dtype=torch.bool)

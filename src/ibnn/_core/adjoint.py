@@ -16,7 +16,8 @@ from torch.autograd import Function
 from ibnn._core import ops
 from ibnn._core.fallback import centered, finer
 from ibnn._core.pair_sums import moved_sum, pair_outer, pair_sum, slope_change, twist
-from ibnn._core.transforms import differentiable, is_plain, vmap_rows
+from ibnn._core.transforms import differentiable, vmap_rows
+from ibnn._tensors import is_plain
 
 
 @differentiable

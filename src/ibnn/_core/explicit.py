@@ -16,7 +16,7 @@ from ibnn._core.fallback import engine_for_sums
 from ibnn._core.options import SolveOptions
 from ibnn._core.pair_sums import bias_change, pair_sum
 from ibnn._core.rows import Rows
-from ibnn._core.transforms import is_plain
+from ibnn._tensors import is_plain
 
 
 def explicit_step(

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ibnn import engine as engines
 from ibnn._core.options import SolveOptions
+from ibnn._tensors import has_doubles
 from ibnn.coupling.sums import Products
 from ibnn.engine.base import Case, Engine
 from ibnn.sigma import BUILT_IN, HARDTANH
@@ -74,7 +75,7 @@ def slope_change(z: Tensor, units: Sequence[int], options: SolveOptions) -> Tens
 
 def finer(z: Tensor) -> Tensor:
     """z in double, where its device has that."""
-    return z if z.device.type == "mps" else z.double()
+    return z.double() if has_doubles(z) else z
 
 
 def centered(z: Tensor) -> Tensor:
@@ -173,7 +174,7 @@ def fallback_solve(
 
 def _find(equation: System, lam, slope, start, weight, units, options) -> Found:
     y, solver = equation.y, options.solver
-    doubles = y.dtype == torch.float32 and y.device.type != "mps"
+    doubles = y.dtype == torch.float32 and has_doubles(y)
     # other solvers, and counted steps, are shown as they are
     if not doubles or not solver.allows_engine or options.max_steps is not None:
         found = solver.find(equation, start, options.steps_allowed)
@@ -256,7 +257,7 @@ def fallback_adjoint(
     error = gap / (size * margin.squeeze(-1))
     v = torch.where(strength.unsqueeze(-1) == 0, g, v)
     dot = (v / unit * equation.bias(z)).sum(-1) * unit.squeeze(-1)
-    if z.dtype == torch.float32 and z.device.type != "mps":
+    if z.dtype == torch.float32 and has_doubles(z):
         again = (error > 0.2 * GRADIENT_ERROR[z.dtype]).nonzero().squeeze(-1)
         if len(again):
             w = None if weight is None else weight.double()

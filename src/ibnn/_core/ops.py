@@ -25,6 +25,7 @@ from ibnn._core.fallback import pair_sum as sum_by_engine
 from ibnn._core.fallback import slope_change as change_by_slope
 from ibnn._core.options import read
 from ibnn._core.rows import check_slope
+from ibnn._tensors import has_doubles
 from ibnn.solver.system import GRADIENT_ERROR, RESOLUTION
 
 
@@ -66,7 +67,7 @@ def solve(
     if engine is not None:
         atol, rtol = tolerances(options, y.dtype)
         # near the threshold 1 - lam * slope loses the digits that a float32 product lacks
-        strength = lam * (slope if y.device.type == "mps" else slope.double())
+        strength = lam * (slope.double() if has_doubles(y) else slope)
         resolution = RESOLUTION[y.dtype] if rtol else 0.0
         # above the threshold, where the engine has no way of its own (an uncertified sigma has no
         # threshold, and its engine no fast sums that would end there)

@@ -14,7 +14,7 @@ from ibnn._core.fast_path import fast_path
 from ibnn._core.options import SolveOptions
 from ibnn._core.rows import Rows, check_slope, rows_of
 from ibnn._core.solution import LastSolve, report
-from ibnn._core.transforms import is_plain
+from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
 from ibnn.solver import Lite
 

@@ -7,10 +7,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function, forward_ad
 
-
-def is_plain() -> bool:
-    """Whether tensors are just tensors here: no torch.compile, no torch.func at work."""
-    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+from ibnn._tensors import is_plain
 
 
 def differentiable(function: Any) -> Callable[..., Any]:

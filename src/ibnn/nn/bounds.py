@@ -14,7 +14,8 @@ from torch.autograd import Function
 
 from ibnn._core import deferred_failures
 from ibnn._core.solution import ThresholdWarning, warn_user
-from ibnn._core.transforms import differentiable, is_plain
+from ibnn._core.transforms import differentiable
+from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
 from ibnn.sigma import Sigma
 from ibnn.theory import uniqueness_threshold

@@ -15,8 +15,8 @@ from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor, monitors
 from ibnn._core.solve import value_of_rows
-from ibnn._core.transforms import is_plain
 from ibnn._registry import after_registration
+from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
 from ibnn.functional import solve_options
 from ibnn.nn import record

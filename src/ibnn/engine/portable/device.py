@@ -4,6 +4,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ibnn._tensors import has_doubles
+
 # numbers of a block of rows, two for each node: on a CPU smaller ones cost calls and larger ones
 # memory (96 narrow or 77 wide rows of 784 units take 4 to 5 MB at a time); a device wants few
 # launches
@@ -27,10 +29,6 @@ def send(values: np.ndarray, rows: Tensor, dtype: torch.dtype | None = None) -> 
     given = torch.from_numpy(values)
     at_once = rows.device.type != "cuda"
     return given.to(rows.device, dtype or given.dtype, non_blocking=not at_once)
-
-
-def has_doubles(rows: Tensor) -> bool:
-    return rows.device.type != "mps"
 
 
 def node_dtype(rows: Tensor) -> torch.dtype:

@@ -14,9 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ibnn._tensors import has_doubles
 from ibnn.engine.portable import direct, narrow
 from ibnn.engine.portable import layout as layouts
-from ibnn.engine.portable.device import BLOCK, has_doubles, octaves_per_grid, rows_per_block, send
+from ibnn.engine.portable.device import BLOCK, octaves_per_grid, rows_per_block, send
 
 DIRECT, SORTED, OUTLIERS, NOT_FINITE, TRIVIAL, NARROW, FLOAT64 = -1, -2, -3, -4, -5, -6, -7
 

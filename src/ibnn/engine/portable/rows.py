@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ibnn._tensors import has_doubles
 from ibnn.engine.portable import dispatch, narrow
 from ibnn.engine.portable import layout as layouts
 from ibnn.engine.portable.adjoint import solve_adjoint
-from ibnn.engine.portable.device import has_doubles, look, on_host, send
+from ibnn.engine.portable.device import look, on_host, send
 from ibnn.engine.portable.direct import DirectField, direct_sum
 from ibnn.engine.portable.dispatch import RowRanges
 from ibnn.engine.portable.equation import Field
