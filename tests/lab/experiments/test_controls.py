@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ibnn.lab.data import catalogue
 from ibnn.lab.experiments import Settings, collect, execute, get, plan
 from ibnn.lab.experiments.controls import claims, tables
 from ibnn.lab.experiments.controls.arms import (
@@ -363,3 +364,12 @@ def test_the_paper_preset_is_the_plan():
     cifar = experiment.plan(Settings(preset="paper", dataset="cifar10"), {})
     assert {run.neuron for run in cifar} == {"standard", "implicit", "mean-field", "instance-norm"}
     assert {(run.layers, run.channels) for run in cifar} == {(3, 8)}
+
+
+def test_any_dataset_that_is_expensive_has_the_arms_that_matter_most(monkeypatch):
+    svhn = catalogue.SOURCES["svhn"]
+    assert svhn.defaults is not None
+    costly = replace(svhn, defaults=replace(svhn.defaults, expensive=True))
+    monkeypatch.setitem(catalogue.SOURCES, "svhn", costly)
+    runs = get("controls").plan(Settings(preset="paper", dataset="svhn"), {})
+    assert {run.neuron for run in runs} == {"standard", "implicit", "mean-field", "instance-norm"}

@@ -1,10 +1,14 @@
 """What a report says of the training is read from the runs: another run, another sentence."""
 
+from copy import copy
+
 import pytest
 
 from ibnn.lab.experiments import Settings, get
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import never_learnt
+from ibnn.lab.models import networks, register_network
+from ibnn.lab.models.vit import ViTKind
 from ibnn.lab.training import RunConfig
 from tests.lab.experiments.invented import invent
 
@@ -66,6 +70,16 @@ def test_the_kernel_and_the_images_are_those_of_the_dataset(dataset, kernel, ima
 def test_every_setting_follows_the_configuration(change, line, text):
     assert text in lines(IMPLICIT.replace(**change))[line]
     assert text not in lines(IMPLICIT).get(line, "")
+
+
+def test_a_network_of_tokens_from_outside_couples_the_units_of_a_token(monkeypatch):
+    class OtherViT(ViTKind):
+        name = "other-vit"
+
+    monkeypatch.setattr(networks, "_KINDS", copy(networks._KINDS))
+    register_network(OtherViT())
+    for network in ("vit", "other-vit"):
+        assert "units of its own token" in lines(IMPLICIT.replace(network=network))["Coupling"]
 
 
 def test_settings_that_differ_between_runs_are_all_listed():

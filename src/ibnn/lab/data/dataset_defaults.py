@@ -39,7 +39,8 @@ class Defaults:
         transfer_eps: of the attack on converted networks, in l_inf.
         cpu: how much of it preset `cpu` uses.
         group: `ibnn run all` uses one dataset of each group, the first that is here.
-        expensive: `ibnn run all --preset cpu` runs only its cheaper experiments.
+        expensive: `ibnn run all --preset cpu` runs only its cheaper experiments, and the controls
+            only those that matter most.
         text: whether it is text, for language models.
         stands_in: a sentence for reports, where it takes the place of another dataset.
     """

@@ -117,9 +117,10 @@ def _slope(config: RunConfig) -> str:
 
 
 def _coupling(config: RunConfig) -> str:
-    if config.network in ("vit", "gpt"):
+    network = network_kind(config.network)
+    if network.tokens:
         return "each unit is coupled to the units of its own token (w = 1/D)"
-    if not network_kind(config.network).images or config.coupling == "layer":
+    if not network.images or config.coupling == "layer":
         return "each unit is coupled to its whole layer (w = 1/D)"
     if config.coupling == "window":
         side, width = config.window, config.window_std

@@ -27,6 +27,7 @@ class NetworkKind(ABC):
             runs; the size fields of other networks do not.
         images: whether it needs images (channels, height, width).
         text: whether it needs text: pieces of characters, each with the ones that follow.
+        tokens: whether its hidden layers see tokens: the units of each are a row of their own.
         sizes: what `width` and `depth` are where a run leaves them open.
         recipe: the optimizer, schedule and augmentation people use for it, as fields of
             `RunConfig`: what `ibnn train` takes unless it is told otherwise.
@@ -38,6 +39,7 @@ class NetworkKind(ABC):
     fields: ClassVar[tuple[str, ...]] = ()
     images: ClassVar[bool] = True
     text: ClassVar[bool] = False
+    tokens: ClassVar[bool] = False
     sizes: ClassVar[Mapping[str, int]] = {}
     recipe: ClassVar[Mapping[str, Any]] = {}
 

@@ -97,6 +97,7 @@ class TransformerKind(NetworkKind):
     """What a ViT and a GPT have in common as networks of a run."""
 
     label: ClassVar[str]
+    tokens = True
 
     def check(self, config: Any) -> None:
         width = self.size(config, "width")

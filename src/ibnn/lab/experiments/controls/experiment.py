@@ -39,8 +39,8 @@ class Controls(ImageExperiment):
         return replace(chosen, seeds=PAIRS) if full else chosen
 
     def arms(self, settings: Settings) -> list[Arm]:
-        """What is trained; on CIFAR-10 only the arms that matter most."""
-        few = self.dataset(settings) == "cifar10"
+        """What is trained; on an expensive dataset only the arms that matter most."""
+        few = self.defaults(settings).expensive
         return [ARMS[name] for name in self.arm_names if not few or name in FEW]
 
     def compared(
