@@ -314,6 +314,21 @@ REFUSED = {
         ValueError,
         r"z must have y's shape \(6,\), got \(5,\)",
     ),
+    "energy at a list": (
+        lambda: ibnn.energy([0.0] * 6, row(), 0.1),
+        TypeError,
+        r"z must be a tensor of y's shape \(6,\), got list",
+    ),
+    "energy of a list": (
+        lambda: ibnn.energy([0.0], [1.0], 0.1),
+        TypeError,
+        "y must be a tensor, got list",
+    ),
+    "residual with a coupling by name": (
+        lambda: ibnn.residual(row(), row(), 0.1, coupling="space"),
+        TypeError,
+        "coupling must be an ibnn coupling, got 'space'",
+    ),
     "unknown solver": (
         lambda: ibnn.implicit_bias(row(), 0.1, solver="bfgs"),
         ValueError,

@@ -63,6 +63,39 @@ def test_a_slope_that_is_not_positive_is_refused(slope):
         ibnn.uniqueness_threshold(slope)
 
 
+@pytest.mark.parametrize("slope", [[-1.0], [1.0, 0.0], [1.0, math.nan], [math.inf]], ids=str)
+def test_a_tensor_of_slopes_must_be_positive_too(slope):
+    for function in (ibnn.uniqueness_threshold, theory.paper_threshold):
+        with pytest.raises(ValueError, match=r"slope must be positive and finite, got tensor"):
+            function(torch.tensor(slope))
+
+
+def test_a_slope_without_numbers_to_look_at_is_taken_as_it_is():
+    assert ibnn.uniqueness_threshold(torch.ones(3, device="meta")).shape == (3,)
+    slopes = torch.tensor([1.0, 10.0])
+    assert torch.equal(torch.vmap(ibnn.uniqueness_threshold)(slopes), 1 / slopes)
+
+
+@pytest.mark.parametrize("slope", ["steep", True, [10.0], None])
+def test_what_is_no_slope_is_refused(slope):
+    with pytest.raises(TypeError, match="slope must be a number or a tensor, got "):
+        ibnn.uniqueness_threshold(slope)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        lambda coupling: ibnn.uniqueness_threshold(10.0, coupling),
+        lambda coupling: theory.lipschitz_constant(0.05, 10.0, coupling),
+        lambda coupling: theory.paper_threshold(10.0, coupling),
+        lambda coupling: theory.largest_move(-0.1, 8, coupling),
+    ],
+)
+def test_the_name_of_a_coupling_is_no_coupling_here(asked):
+    with pytest.raises(TypeError, match="coupling must be an ibnn coupling, got 'space'"):
+        asked("space")
+
+
 def test_a_steeper_sigma_lowers_the_threshold():
     class Steep(ibnn.Sigma):
         name = "steep"

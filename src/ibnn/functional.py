@@ -214,10 +214,12 @@ def residual(
 
 def _terms(z, y, lam, slope, coupling, sigma):
     """What energy and residual are made of, gradients included."""
+    options = solve_options(coupling, sigma)
+    rows = rows_of(y, coupling)
+    if not isinstance(z, Tensor):
+        raise TypeError(f"z must be a tensor of y's shape {tuple(y.shape)}, got {type(z).__name__}")
     if z.shape != y.shape:
         raise ValueError(f"z must have y's shape {tuple(y.shape)}, got {tuple(z.shape)}")
-    rows = rows_of(y, coupling)
-    options = solve_options(coupling, sigma)
     weight = weight_for(rows, coupling, y)
 
     def pair_sum(scaled: Tensor, order: int) -> Tensor:

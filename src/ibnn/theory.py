@@ -6,11 +6,14 @@ says by how much.
 
 import math
 from collections.abc import Sequence
+from numbers import Real
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
+from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.sigma import Sigma
 
@@ -37,10 +40,16 @@ def uniqueness_threshold(
     chosen = sigmas.resolve(sigma)
     if not chosen.certified:
         raise ValueError(f"sigma {chosen.name} is not certified: no threshold is proven for it")
-    if not isinstance(slope, Tensor) and not (math.isfinite(slope) and slope > 0):
-        raise ValueError(f"slope must be positive and finite, got {slope!r}")
+    _check_slope(slope)
+    _check_coupling(coupling)
+    return threshold_of(slope, coupling, chosen)
+
+
+def threshold_of(slope: float | Tensor, coupling: Coupling | None, sigma: Sigma) -> float | Tensor:
+    """`uniqueness_threshold` of what was checked before: no number of a slope is read, which may be
+    on a GPU."""
     eigenvalue = 1.0 if coupling is None else coupling.largest_eigenvalue()
-    steepest = slope * chosen.slope_bound * eigenvalue
+    steepest = slope * sigma.slope_bound * eigenvalue
     # weights that connect nobody: z = y, whatever lam
     return 1 / steepest if isinstance(steepest, Tensor) or steepest else math.inf
 
@@ -55,6 +64,7 @@ def energy_constants(slope: float = 10.0, sigma: str | Sigma = "tanh") -> tuple[
         >>> energy_constants(10.0)
         (5.0, 10.0)
     """
+    _check_slope(slope)
     steepest = slope * sigmas.resolve(sigma).slope_bound
     return steepest / 2, steepest
 
@@ -168,6 +178,7 @@ def largest_row_sum(coupling: Coupling | None, units: int | Sequence[int] | None
         >>> largest_row_sum(Dense(torch.ones(3, 3)))
         3.0
     """
+    _check_coupling(coupling)
     if coupling is None or isinstance(coupling, Uniform) or type(coupling) is Window:
         return 1.0
     kind = type(coupling)
@@ -186,3 +197,21 @@ def largest_row_sum(coupling: Coupling | None, units: int | Sequence[int] | None
     # tanh has slope 1 at 0: of equal units P_1(z, 1) are the row sums, however they are stored
     equal = torch.zeros(1, math.prod(shape))
     return float(coupling.sums.pair_sum(equal, None, weight, 1, sigmas.TANH, shape).amax())
+
+
+def _check_slope(slope: Any) -> None:
+    if not isinstance(slope, Tensor):
+        if not isinstance(slope, Real) or isinstance(slope, bool):
+            raise TypeError(f"slope must be a number or a tensor, got {slope!r}")
+        allowed = 0 < float(slope) < math.inf
+    elif slope.is_meta or not is_plain():
+        return  # it has no numbers to look at
+    else:
+        allowed = bool(((slope > 0) & slope.isfinite()).all())
+    if not allowed:
+        raise ValueError(f"slope must be positive and finite, got {slope!r}")
+
+
+def _check_coupling(coupling: Any) -> None:
+    if coupling is not None and not isinstance(coupling, Coupling):
+        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")

@@ -18,7 +18,7 @@ from ibnn._core.transforms import differentiable
 from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
 from ibnn.sigma import Sigma
-from ibnn.theory import uniqueness_threshold
+from ibnn.theory import threshold_of
 
 Bounded = bool | tuple[float, float]
 
@@ -66,7 +66,7 @@ def limits_of(bounded: Bounded, slope: Tensor, coupling: Coupling, sigma: Sigma)
     """What `bounded` means for a layer: below 0.95 of the threshold in any case but False."""
     if bounded is False:
         return Limits()
-    threshold = torch.as_tensor(uniqueness_threshold(slope, coupling, sigma))
+    threshold = torch.as_tensor(threshold_of(slope, coupling, sigma))
     high = threshold * FRACTION_OF_THRESHOLD
     if bounded is True:
         return Limits(high=high)
@@ -97,7 +97,7 @@ def check_lam(
     if isinstance(bounded, tuple) and not bool(((lam >= bounded[0]) & (lam <= bounded[1])).all()):
         raise ValueError(f"lam={lam.tolist()} is outside of bounded={bounded}")
     if sigma.certified:
-        threshold = torch.as_tensor(uniqueness_threshold(slope, coupling, sigma)).detach()
+        threshold = torch.as_tensor(threshold_of(slope, coupling, sigma)).detach()
         if bool((lam.detach() > threshold).any()):
             warn_user(
                 f"lam={float(lam.max()):.4g} is above the threshold "
