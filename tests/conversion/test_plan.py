@@ -133,6 +133,16 @@ def test_what_a_plan_says_is_not_said_twice(net: Net, name: str) -> None:
         ibnn.convert(net, plan=ibnn.Plan({}), **{name: values[name]})
 
 
+@pytest.mark.parametrize("name", ["lam", "only", "skip_head", "slope", "coupling", "sigma"])
+def test_a_default_written_out_beside_a_plan_is_no_second_word(net: Net, name: str) -> None:
+    # numbers and texts that are equal to the defaults but other objects
+    values: dict[str, Any] = {"lam": float("-0.1"), "only": None, "skip_head": True}
+    values |= {"slope": 10, "coupling": "".join(["sp", "ace"]), "sigma": "".join(["ta", "nh"])}
+    plan = ibnn.convert(net, lam=-0.3, slope=4.0).conversion.plan
+    again: Any = ibnn.convert(net, plan=plan, **{name: values[name]})
+    assert again.conversion.plan == plan
+
+
 def test_a_coupling_of_ones_own_with_settings_needs_a_way_back(net: Net) -> None:
     class Near(Ring):
         def __init__(self, reach: int) -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeVar
 
 import torch
@@ -81,7 +82,7 @@ def convert(
             of registration is known.)
         plan: the plan of an earlier conversion (`ibnn.Plan`, its dict or its JSON), which is
             rebuilt; it sets `lam`, `only`, `skip_head`, `slope`, `coupling`, `sigma`, `learn_lam`,
-            `learn_slope` and `bounded`, so those must not be given.
+            `learn_slope` and `bounded`, so those must be left at their defaults.
         recalibrate: batches, or (batch, target) pairs, on which the running statistics of batch
             norms are recomputed, as the plain average over these batches.
         coupling: a name is for convolutions, linear layers stay with `Uniform(-1)`; an object is
@@ -274,13 +275,23 @@ def _survey(model: Any, given: Mapping[str, Any], plan: Any) -> tuple[Survey, Pl
         check_lam(given["lam"])
         return survey(model, chooser(given["only"]), given["skip_head"]), None
     defaults = inspect.signature(convert).parameters
-    twice = [n for n in _PLANNED if given[n] is not defaults[n].default]
+    twice = [n for n in _PLANNED if not _same(given[n], defaults[n].default)]
     if twice:
-        raise ValueError(f"plan sets {twice[0]} of every layer: leave {twice[0]} out")
+        default = defaults[twice[0]].default
+        raise ValueError(
+            f"plan sets {twice[0]} of every layer: leave {twice[0]} out, or at its default "
+            f"{default!r}"
+        )
     planned = resolve_plan(plan)
     todo = survey(model, lambda name, layer: name in planned.layers, False, "not in the plan")
     _check_fit(planned, model, todo)
     return todo, planned
+
+
+def _same(value: Any, default: Any) -> bool:
+    """Whether an argument has the value of its default, written out or not; tensors and lists of
+    values never have."""
+    return value is default or (isinstance(value, Real | str) and value == default)
 
 
 def _check_fit(plan: Plan, model: nn.Module, todo: Survey) -> None:
