@@ -32,8 +32,9 @@ from ibnn.lab.training.optimizer import make_optimizer
 
 STEPS = 4
 COARSE_STEPS, COARSE_BATCH = 1, 32
-# A learnt lam is measured where it is expensive: trainings take it towards its bound.
-FRACTION_OF_THRESHOLD = 0.8
+# A learnt lam is timed at this fraction of the threshold of uniqueness, where it is expensive:
+# trainings take it towards its bound.
+TIMED_FRACTION = 0.8
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def measure(
     with torch.no_grad():
         for layer in implicit_layers(network):
             if config.learn_lam:
-                layer.lam.fill_(FRACTION_OF_THRESHOLD / config.slope)
+                layer.lam.fill_(TIMED_FRACTION / config.slope)
     optimizer = make_optimizer(config, network)
     images = torch.rand(
         count, *shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from ibnn.lab.results import Answer, Claim
 from ibnn.lab.stats.paired import FEWEST_PAIRS, UNKNOWN, Paired
 
-LEVEL = 0.05
+SIGNIFICANT = 0.05  # a corrected p below it decides
 EQUIVALENT = 0.003  # of accuracy: an interval inside 0.3 points either way
 
 Decision = Literal["better", "worse", "equivalent", "not decided"]
@@ -62,7 +62,7 @@ def judge(
     judged = {name: Judged(found, None, "not decided") for name, found in differences.items()}
     for name, difference in enough.items():
         decision: Decision = "not decided"
-        if corrected[name] < LEVEL:
+        if corrected[name] < SIGNIFICANT:
             decision = "better" if difference.mean > 0 else "worse"
         elif -equivalent < difference.low and difference.high < equivalent:
             decision = "equivalent"

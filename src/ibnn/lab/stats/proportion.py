@@ -4,8 +4,7 @@ import math
 
 from torch import Tensor
 
-# A check that holds fails by chance this often at most.
-LEVEL = 0.01
+FALSE_ALARM = 0.01  # a check that holds fails by chance this often at most
 Z = 1.959964  # 95 % of a normal distribution lie within so many standard deviations
 
 
@@ -39,7 +38,7 @@ def weaker(attack: Tensor, other: Tensor) -> float:
     """How likely the images broken by `other` alone are if `attack` is at least as strong.
 
     A sign test on the same images: of those broken by just one of two attacks of equal strength,
-    each is the other's with chance 1/2. Below `LEVEL` the attack is weaker beyond chance; a
+    each is the other's with chance 1/2. Below `FALSE_ALARM` the attack is weaker beyond chance; a
     difference of six images or fewer never is (2^-6 > 0.01).
     """
     only_other = int((other & ~attack).sum())

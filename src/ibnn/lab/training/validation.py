@@ -40,7 +40,7 @@ def validate(network: nn.Module, x: Tensor, y: Tensor, batch_size: int = BATCH) 
         loss += float(loss_of(logits, labels, reduction="sum"))
         for layer in layers:
             solve = layer.last_solve
-            if solve is None:  # lam == 0: there was nothing to solve
+            if solve is None:  # solver "lite" takes one step: nothing can fail to converge
                 solved += len(images) / len(layers)
                 continue
             steps = max(steps, float(solve.steps))

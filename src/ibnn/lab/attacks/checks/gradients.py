@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from ibnn.lab.attacks.checks.check import Check, Target
 from ibnn.lab.attacks.losses import LOSSES, Loss
 from ibnn.lab.stats import percent
-from ibnn.lab.stats.proportion import LEVEL, tail
+from ibnn.lab.stats.proportion import FALSE_ALARM, tail
 
 BLIND = 0.01  # fraction of images whose gradient may vanish
 IMAGES, DIRECTIONS = 8, 3
@@ -36,7 +36,7 @@ def present(target: Target) -> Check:
         zero = int((gradient == 0).all(1).sum())
         numbers |= {f"{name} not finite": bad, f"{name} zero": zero}
         numbers[f"{name} zero entries"] = float((gradient == 0).double().mean())
-        passed &= not bad and tail(zero, len(gradient), BLIND) >= LEVEL
+        passed &= not bad and tail(zero, len(gradient), BLIND) >= FALSE_ALARM
         told.append(f"{name}: {zero} zero and {bad} not finite")
     sentence = f"of {len(target.few_x)} gradients, {'; '.join(told)} "
     return Check(

@@ -18,7 +18,7 @@ from ibnn.lab.attacks.pgd import PGD, fgsm
 from ibnn.lab.attacks.square import Square
 from ibnn.lab.attacks.transfer import Transfer
 from ibnn.lab.stats import percent
-from ibnn.lab.stats.proportion import LEVEL, tail, weaker
+from ibnn.lab.stats.proportion import FALSE_ALARM, tail, weaker
 
 CURVE = (0.0, 0.25, 0.5, 1.0, 2.0)  # radii, as multiples of eps
 ADAPTIVE = 50  # images for gradients taken otherwise: unrolling is slow
@@ -41,7 +41,7 @@ def unbounded(target: Target) -> Check:
     left, count = int((target.right & ~broken).sum()), int(target.right.sum())
     return Check(
         "unbounded attacks reach zero",
-        tail(left, count, MISSED) >= LEVEL,
+        tail(left, count, MISSED) >= FALSE_ALARM,
         f"{left} of {count} images survive PGD at eps {eps:.3g}, where any image can become any "
         f"other (up to {percent(MISSED)} may be missed)",
         {"eps": eps, "survivors": left, "images": count},
@@ -137,7 +137,7 @@ def _ordered(name: str, target: Target, broken: Mapping[str, Tensor], unit: str)
             worst, pair = chance, f"{large} after {small}"
     accuracy = {label: target.accuracy(value) for label, value in broken.items()}
     told = ", ".join(f"{percent(value)} at {label}" for label, value in accuracy.items())
-    passed = worst >= LEVEL
+    passed = worst >= FALSE_ALARM
     blame = "" if passed else f"; {pair} is weaker (chance {worst:.1g})"
     numbers = {"accuracy": accuracy, "chance": worst, "images": len(target.few_x)}
     return Check(name, passed, f"accuracy {told} {unit}".rstrip() + blame, numbers)
@@ -148,7 +148,7 @@ def _compared(name: str, target: Target, strong: Tensor, others: Mapping[str, Te
     chances = {label: weaker(strong, broken) for label, broken in others.items()}
     accuracy = {label: target.accuracy(broken) for label, broken in others.items()}
     own = target.accuracy(strong)
-    better = [label for label, chance in chances.items() if chance < LEVEL]
+    better = [label for label, chance in chances.items() if chance < FALSE_ALARM]
     best = min(accuracy, key=accuracy.__getitem__)
     sentence = f"robust accuracy {percent(own)}, against {percent(accuracy[best])} under the best "
     sentence += f"of the others ({best})"

@@ -19,11 +19,10 @@ from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.results import Findings, Picture
 from ibnn.lab.stats.region import curved_fraction, logits_on_grid, pack, solidity
 from ibnn.lab.training import Result, RunConfig
+from ibnn.nn.bounds import FRACTION_OF_THRESHOLD
 
 LAMBDAS = (-1.0, -0.5, -0.2, -0.05, 0.05)
 SLOPES = (1.0, 3.0, 10.0, 30.0)
-# A lam above the threshold of uniqueness 1/p acts at this fraction of it, as a learnt one would.
-FRACTION_OF_THRESHOLD = 0.95
 MEASURED_SIDE = 81  # points per side of the grid on which a region is measured
 
 
@@ -127,7 +126,7 @@ ENERGY = (
 
 
 def slope_sweep(lam: float) -> list[Condition]:
-    """The conditions of the right panel."""
+    """The conditions of the right panel; lam stays below 1/p as far as a learnt one would."""
     return [Condition(min(lam, FRACTION_OF_THRESHOLD / p), p) for p in SLOPES]
 
 

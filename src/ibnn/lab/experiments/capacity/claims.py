@@ -10,12 +10,11 @@ from ibnn.lab.experiments.plane import Condition
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import UNKNOWN, percent
-from ibnn.lab.stats.families import p_text
+from ibnn.lab.stats.families import SIGNIFICANT, p_text
 
 SETTLED = (3, 0.2)  # restarts within so many points of the best
 MARGIN = 0.005  # a difference of best accuracies that counts
 CONVEX = 0.97  # area over hull from which a region counts as convex
-LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -130,13 +129,11 @@ def trend(question: str, searches: Mapping[float, Search], name: str, expected: 
         f"{', '.join(parts)}; rank correlation {rho:+.2f}, p {p_text(p)} ({len(pairs)} networks)."
     )
     answer: Answer = "not decided"
-    if p < LEVEL:
-        lasting = all(
-            (found := rank_correlation([pair for pair in pairs if pair[0] != left_out]))[1] < LEVEL
-            and found[0] * rho > 0
-            for left_out in values
-        )
-        if lasting:
+    if p < SIGNIFICANT:
+        without = [
+            rank_correlation([pair for pair in pairs if pair[0] != value]) for value in values
+        ]
+        if all(p < SIGNIFICANT and other * rho > 0 for other, p in without):
             answer = "yes" if rho * wanted > 0 else "no"
         else:
             text += f" It rests on a single {name}: without that one it is not decided."

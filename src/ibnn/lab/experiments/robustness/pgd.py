@@ -39,7 +39,7 @@ def pgd_curve(run: Run, x: Tensor, y: Tensor, transferred: bool = False) -> list
 
 
 class PgdCurves(RobustnessExperiment):
-    """PGD in l_inf from the image itself outwards, with its default number of steps."""
+    """PGD in l_inf from a random point of the ball, with its default number of steps."""
 
     name = "pgd"
     title = "Robust accuracy: PGD"
