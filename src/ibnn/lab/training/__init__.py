@@ -11,7 +11,7 @@ from ibnn.lab.training.errors import (
     RunError,
     RunLockedError,
 )
-from ibnn.lab.training.folder import RunFolder, all_runs, load_network
+from ibnn.lab.training.folder import RunFolder, all_runs
 from ibnn.lab.training.listeners import (
     Listener,
     ListenerError,
@@ -21,7 +21,7 @@ from ibnn.lab.training.listeners import (
 )
 from ibnn.lab.training.loop import train
 from ibnn.lab.training.network import build_network, parameter_count
-from ibnn.lab.training.network_file import OpenedNetwork, open_network
+from ibnn.lab.training.network_file import OpenedNetwork, load_network, open_network
 from ibnn.lab.training.objective import loss_of, predict
 from ibnn.lab.training.result import Metrics, Result
 from ibnn.lab.training.split import examples, load_dataset, prepare, with_checksum

@@ -176,17 +176,6 @@ def load_weights(network: nn.Module, weights: dict[str, Tensor]) -> None:
         raise CheckpointError(f"saved weights do not fit the network: {text}") from None
 
 
-def load_network(path: StrPath) -> nn.Module:
-    """The trained network of a run folder, rebuilt from `config.json` and the checkpoint, or that
-    of a network file (`ibnn convert` writes them).
-
-    The data is not needed. A run that is still training gives its newest network.
-    """
-    from ibnn.lab.training.network_file import open_network
-
-    return open_network(path).network
-
-
 def all_runs(root: StrPath) -> list[RunFolder]:
     """Every run under `root`, oldest first."""
     found = [path.parent for path in Path(root).glob("runs/*/config.json")]

@@ -89,6 +89,15 @@ def open_network(path: StrPath) -> OpenedNetwork:
     )
 
 
+def load_network(path: StrPath) -> nn.Module:
+    """The trained network of a run folder, rebuilt from `config.json` and the checkpoint, or that
+    of a network file (`ibnn convert` writes them).
+
+    The data is not needed. A run that is still training gives its newest network.
+    """
+    return open_network(path).network
+
+
 def is_checkpoint(file: Path) -> bool:
     """Whether it is a run's own checkpoint, not a network file that lies in its folder."""
     return file.name in (CHECKPOINT, PREVIOUS) and (file.parent / CONFIG).is_file()

@@ -81,14 +81,11 @@ class NeuronKind(ABC):
         about: one line for people; formulas with y (the affine output) and z (what follows).
         fields: the fields of `RunConfig` it uses. They enter the identity of its runs; all
             other fields of the neuron do not.
-        more_parameters: whether it has learnt numbers beyond one or two per layer, so that a
-            comparison at equal width is not one at equal size.
     """
 
     name: ClassVar[str]
     about: ClassVar[str]
     fields: ClassVar[tuple[str, ...]] = ()
-    more_parameters: ClassVar[bool] = False
 
     @abstractmethod
     def conv2d(

@@ -41,7 +41,6 @@ class SqueezeExciteMap(nn.Module):
 class SqueezeExcite(MapKind):
     name = "squeeze-excite"
     about = "z = y * gate, a gate per channel from all channel means: 2 C (C + 1) more parameters"
-    more_parameters = True
     across = True
 
     def then(self, neuron: Neuron, layer: int, channels: int) -> nn.Module:
