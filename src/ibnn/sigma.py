@@ -204,7 +204,7 @@ REGISTRY: Registry[Sigma] = Registry("sigma", Sigma)
 TANH, HARDTANH, ARCTAN, ERF = map(REGISTRY.register, (Tanh(), Hardtanh(), Arctan(), Erf()))
 # (the compiled engine has a = 1/2, for solves)
 PEAKED = REGISTRY.register(Peaked(0.5, "peaked"))
-# certified; engines may have formulas of these only (Triton has none of hardtanh)
+# certified, and what an engine may have formulas of; Triton has none of hardtanh
 BUILT_IN = frozenset((TANH, HARDTANH, ARCTAN, ERF))
 _BUILT_IN_BY_NAME = {sigma.name: sigma for sigma in BUILT_IN}
 

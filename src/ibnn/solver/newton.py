@@ -82,10 +82,9 @@ class Newton(Iteration):
             # the derivatives of conjugate gradients are not those of the solution it approaches
             return system.differentiable_solve(z, -residual, system.strength.squeeze(-1))
         jacobian, diagonal = system.linearised(z)
-        direction, _ = conjugate_gradients(
+        return conjugate_gradients(
             jacobian, -residual, diagonal, self.linear_rtol, self.linear_steps
         )
-        return direction
 
 
 class _Counted:

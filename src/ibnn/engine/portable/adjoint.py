@@ -19,9 +19,7 @@ class Linear(Protocol):
         """P_1(z, v), and v . B(z) of each row."""
         ...
 
-    def solve(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]: ...
+    def solve(self, g: Tensor, strength: Tensor, tolerance: Tensor | float) -> Tensor: ...
 
 
 def solve_adjoint(
@@ -40,7 +38,7 @@ def solve_adjoint(
     v, left, known = None, g, np.full(len(g), np.inf)
     best, error, dot = g, torch.full_like(strength, torch.inf), torch.zeros_like(strength)
     for _ in range(most_rounds):
-        change = field.solve(left, strength, tolerance)[0]
+        change = field.solve(left, strength, tolerance)
         v = change if v is None else v + change
         # J keeps the mean; of a row far below the threshold it may be nearly all that is left of g,
         # and the rounding of sums, c times as large, was 2.5e-4 of it at c = -384

@@ -13,10 +13,8 @@ class Field(Protocol):
     @property
     def bias(self) -> Tensor: ...
 
-    def solve(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
-        """v with J v = g, and the relative residual of each row."""
+    def solve(self, g: Tensor, strength: Tensor, tolerance: Tensor | float) -> Tensor:
+        """v with J v = g."""
         ...
 
 

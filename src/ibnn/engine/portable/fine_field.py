@@ -22,9 +22,7 @@ class FineField:
     def bias(self) -> Tensor:
         return self._sums.bias
 
-    def solve(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
+    def solve(self, g: Tensor, strength: Tensor, tolerance: Tensor | float) -> Tensor:
         """To about 1e-5: enough for a Newton direction, whose residual comes from the fine grid."""
         return self._solver.solve(g, strength, tolerance)
 

@@ -106,15 +106,19 @@ class GridField:
         dot = (weights * self.taps.apply(self.density, 0, 2)).sum(1)
         return pulled, dot.mul_(self.places.shape[1]).to(v.dtype)
 
-    def solve(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
-        """v with (1 - c d) v + c P_1(z, v) = g, and its relative residual.
+    def solve(self, g: Tensor, strength: Tensor, tolerance: Tensor | float) -> Tensor:
+        """v with (1 - c d) v + c P_1(z, v) = g.
 
         u = P_1(z, v) is a smooth function: its values on the nodes solve u = S (x - c m u), S the
         samples of s_1, x the quadrature weights of g/(1 - c d) on the nodes and m those of
         1/(1 - c d). With u = S w this is (1 + c m S) w = x, where w are the weights of v itself.
         """
+        return self._solve(g, strength, tolerance)[0]
+
+    def solve_and_judge(
+        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
+    ) -> tuple[Tensor, Tensor]:
+        """v as `solve` has it, and its relative residual."""
         return self._solve(g, strength, tolerance)[:2]
 
     def solve_and_pull(

@@ -89,7 +89,7 @@ def grid_newton(
             if all_done:
                 z = _inside(z.sub_(residual.div_(field.kept(strength))), low, high)
                 break
-        change, left = field.solve(residual, strength, tolerance)
+        change, left = field.solve_and_judge(residual, strength, tolerance)
         z = _inside(z.sub_(change), low, high)
         change.square_()
         bend = change.mean(1, keepdim=True) + change.amax(1, keepdim=True)

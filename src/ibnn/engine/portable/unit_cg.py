@@ -26,10 +26,8 @@ class UnitField:
         """P_1(z, v), and v . B(z) of each row."""
         return self.pulled(v), (v * self.bias).sum(1)
 
-    def solve(
-        self, g: Tensor, strength: Tensor, tolerance: Tensor | float
-    ) -> tuple[Tensor, Tensor]:
-        """v with J v = (1 - c d) v + c P_1(z, v) = g, and the relative residual of each row."""
+    def solve(self, g: Tensor, strength: Tensor, tolerance: Tensor | float) -> Tensor:
+        """v with J v = (1 - c d) v + c P_1(z, v) = g."""
         kept = 1 - strength * self.slope
         # near the diagonal of J; it is not positive everywhere above the threshold
         precondition = 1 / torch.maximum(kept, least_kept(strength))
@@ -59,4 +57,4 @@ class UnitField:
             rs, old = (r * s).sum(1, keepdim=True), rs
             p = torch.where(step != 0, s + rs / old.clamp(min=tiny) * p, p)
             left = r.norm(dim=1, keepdim=True)
-        return v * scale, (left / norm.clamp(min=tiny)).squeeze(1)
+        return v * scale

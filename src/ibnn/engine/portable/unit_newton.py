@@ -57,7 +57,7 @@ def newton(
             field = field_at(z, numbers)
             residual = rows.residual(z, field)
         tolerance = (0.1 / excess[:, None]).clamp_(1e-5, 1e-2)
-        direction, _ = field.solve(residual, rows.strength, tolerance)
+        direction = field.solve(residual, rows.strength, tolerance)
         size = torch.ones_like(rows.strength)
         moved = torch.zeros_like(excess, dtype=torch.bool)
         base, new_merit = z, merit
