@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import ibnn
-from ibnn._core import above_threshold, ops
+from ibnn._core import above_threshold, backward, forward
 from ibnn.engine.native import calls
 
 SLOPE, T = 10.0, 0.1
@@ -36,8 +36,8 @@ def alone(monkeypatch):
         raise AssertionError("a row was left to the steps of torch")
 
     monkeypatch.setattr(above_threshold, "descend", refuse)
-    monkeypatch.setattr(ops, "fallback_solve", refuse)
-    monkeypatch.setattr(ops, "fallback_adjoint", refuse)
+    monkeypatch.setattr(forward, "fallback_solve", refuse)
+    monkeypatch.setattr(backward, "fallback_adjoint", refuse)
 
 
 @pytest.mark.parametrize("dtype", PROMISED, ids=str)
@@ -164,8 +164,10 @@ def test_energies_never_rise():
 def test_a_gradient_that_running_sums_cannot_give_is_found_in_another_way(dtype, monkeypatch):
     """A crowd whose units are all but free to part: J is nearly singular. Rows of floats are
     solved in doubles by the engine itself, rows of doubles by other sums."""
-    retried, solve = [], ops.fallback_adjoint
-    monkeypatch.setattr(ops, "fallback_adjoint", lambda *given: retried.append(1) or solve(*given))
+    retried, solve = [], backward.fallback_adjoint
+    monkeypatch.setattr(
+        backward, "fallback_adjoint", lambda *given: retried.append(1) or solve(*given)
+    )
     y = torch.cat([torch.zeros(2, 133), torch.linspace(2, 200, 267).expand(2, -1)], 1).to(dtype)
     y[1] = normal(1, 400, 1.0, dtype)
     y.requires_grad_()
@@ -220,7 +222,9 @@ def test_gradients_of_images_are_those_of_j(units, dtype, alone, monkeypatch):
     whole, needs its sums alone."""
     reported, indefinite = [], 0
     monkeypatch.setattr(
-        ops.solution, "report", lambda what, failed, *_: reported.append((what, int(failed.sum())))
+        backward.solution,
+        "report",
+        lambda what, failed, *_: reported.append((what, int(failed.sum()))),
     )
     for times in (1.3, 2.0, 2.9):
         y, lam = image_rows(10, units, dtype).requires_grad_(), times * T
