@@ -116,6 +116,18 @@ def test_a_save_that_is_interrupted_leaves_the_old_network(
     assert torch.equal(ibnn.load(tmp_path, Net().eval())(x), model(x))
 
 
+def test_an_index_that_is_a_link_stays_one(tmp_path: Path, x: Tensor) -> None:
+    folder, elsewhere = tmp_path / "network", tmp_path / "elsewhere.json"
+    ibnn.save(Net(), folder)
+    (folder / "ibnn.json").rename(elsewhere)
+    (folder / "ibnn.json").symlink_to(elsewhere)
+    model = trained()
+    ibnn.save(model, folder)
+    assert (folder / "ibnn.json").is_symlink()
+    assert torch.equal(ibnn.load(folder, Net().eval())(x), model(x))
+    assert sorted(os.listdir(tmp_path)) == ["elsewhere.json", "network"]
+
+
 def rewrite(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 

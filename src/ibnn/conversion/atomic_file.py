@@ -3,21 +3,43 @@
 import os
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
+
+# how the names of temporary files end, which begin with a dot
+SUFFIX = ".tmp"
 
 
 @contextmanager
-def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, which takes its place when the block ends well."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Yields a binary file that takes the place of `path` when the block ends well.
+
+    If the block raises, or the disk is full, `path` is as it was and nothing else is left behind.
+
+    >>> with atomic("numbers.bin") as file:  # doctest: +SKIP
+    ...     file.write(b"123")
+    """
+    # Through a symbolic link, so that the link stays and its target is replaced.
+    target = Path(os.path.realpath(path))
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{SUFFIX}")
+    # Not mkstemp: its mode 0600 would outlive the rename, this one obeys the umask.
+    file = os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "w+b")
     try:
-        yield temporary
-        with open(temporary, "rb+") as file:
-            os.fsync(file.fileno())
-        publish(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        with file:
+            yield file
+            sync(file)
+        publish(temporary, target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def sync(file: BinaryIO) -> None:
+    """Waits until everything written so far is on the disk."""
+    file.flush()
+    os.fsync(file.fileno())
 
 
 def publish(temporary: Path, target: Path) -> None:

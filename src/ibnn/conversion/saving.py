@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from ibnn.conversion.atomic_file import atomic_file
+from ibnn.conversion.atomic_file import atomic
 from ibnn.conversion.convert import convert
 from ibnn.conversion.plan import Plan
 from ibnn.nn import record
@@ -52,16 +52,16 @@ def save(model: nn.Module, folder: Folder) -> Path:
     data = safetensors.save(tensors, {"format": "pt"})
     digest = hashlib.sha256(data).hexdigest()
     weights = path / f"weights-{digest[:16]}.safetensors"
-    with atomic_file(weights) as temporary:
-        temporary.write_bytes(data)
+    with atomic(weights) as file:
+        file.write(data)
     index = {
         "version": VERSION,
         "weights": {"file": weights.name, "sha256": digest},
         "plan": plan.to_dict(),
     }
     text = json.dumps({**index, "sha256": _digest(index)}, indent=2, allow_nan=False)
-    with atomic_file(path / INDEX) as temporary:
-        temporary.write_text(text + "\n", encoding="utf-8")
+    with atomic(path / INDEX) as file:
+        file.write((text + "\n").encode())
     for older in path.glob("weights-*.safetensors"):
         if older.name != weights.name:
             older.unlink(missing_ok=True)

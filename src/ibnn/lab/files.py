@@ -1,51 +1,20 @@
-"""Files that are either whole or not there: temporary file, fsync, rename."""
+"""Files that are either whole or not there: bytes, text, JSON, and JSON with a checksum."""
 
 import hashlib
 import json
 import os
-import secrets
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from ibnn.conversion.atomic_file import publish
+from ibnn.conversion.atomic_file import SUFFIX, atomic
+from ibnn.conversion.atomic_file import publish as publish
+from ibnn.conversion.atomic_file import sync as sync
 
 StrPath = str | os.PathLike[str]
 
-_SUFFIX = ".tmp"
 _CHECKSUM = "sha256"
-
-
-@contextmanager
-def atomic(path: StrPath) -> Iterator[BinaryIO]:
-    """Yields a binary file that takes the place of `path` when the block ends well.
-
-    If the block raises, or the disk is full, `path` is as it was and nothing else is left behind.
-
-    >>> with atomic("numbers.bin") as file:  # doctest: +SKIP
-    ...     file.write(b"123")
-    """
-    # Through a symbolic link, so that the link stays and its target is replaced.
-    target = Path(os.path.realpath(path))
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{_SUFFIX}")
-    # Not mkstemp: its mode 0600 would outlive the rename, this one obeys the umask.
-    file = os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "w+b")
-    try:
-        with file:
-            yield file
-            sync(file)
-        publish(temporary, target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
-
-
-def sync(file: BinaryIO) -> None:
-    """Waits until everything written so far is on the disk."""
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def write_bytes(path: StrPath, data: bytes) -> None:
@@ -95,6 +64,6 @@ def _digest(value: Mapping[str, Any]) -> str:
 
 def sweep(folder: StrPath) -> None:
     """Removes the temporary files of writers that were killed; nobody else may be writing."""
-    for left in Path(folder).glob(f".*{_SUFFIX}"):
+    for left in Path(folder).glob(f".*{SUFFIX}"):
         with suppress(OSError):
             left.unlink()
