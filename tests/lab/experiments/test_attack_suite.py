@@ -3,19 +3,25 @@
 import csv
 import json
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 
-from ibnn.lab.attacks import evaluate, suite
+from ibnn.lab.attacks import evaluate, named, suite
 from ibnn.lab.experiments import Settings, collect, execute, get
 from ibnn.lab.experiments.controls.arms import DECAY, IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.record import Records
+from ibnn.lab.experiments.protocol import attack_line
+from ibnn.lab.experiments.robustness import suite as suite_module
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.suite import INTERMEDIATE, NAMES, accuracies, suite_table
 from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, SuiteRecord
 from ibnn.lab.report import write_report
 from tests.lab.attacks import digits
+from tests.lab.experiments.invented import invent
 
 ARMS = (STANDARD, IMPLICIT, NEGATIVE, "shrink", DECAY)
 NOISE = (0.001, -0.001, 0.0005, -0.0005, 0.0, 0.0008)
@@ -73,6 +79,46 @@ def test_the_worst_case_is_taken_image_by_image():
     assert read[EXACT] == pytest.approx(float((right & ~others.any(0)).double().mean()))
     assert read[WORST] == found.robust_accuracy <= read[EXACT] <= read["square-linf"] < read[CLEAN]
     assert list(read)[1:-2] == [row.name for row in found.rows]
+
+
+@pytest.mark.parametrize(
+    ("preset", "epochs", "quick"),
+    [
+        ("smoke", None, True),
+        ("cpu", None, False),
+        ("paper", None, False),
+        # the preset decides, whatever its epochs
+        ("smoke", 30, True),
+        ("cpu", 2, False),
+        ("paper", 2, False),
+    ],
+)
+def test_only_preset_smoke_has_the_quick_suite(preset, epochs, quick, monkeypatch):
+    attacked: dict[str, Any] = {}
+
+    def remember(network, x, y, **options):
+        attacked.update(options, images=len(x))
+        return MagicMock()
+
+    for name, stub in (
+        ("evaluate", remember),
+        ("accuracies", lambda found: {}),
+        ("attacked_network", lambda run: None),
+        ("pgd_curve", lambda run, x, y: []),
+        ("attacked_images", lambda run: (torch.zeros(500, 1), torch.zeros(500))),
+    ):
+        monkeypatch.setattr(suite_module, name, stub)
+    settings = Settings(preset=preset, dataset="digits", epochs=epochs)
+    run: Any = SimpleNamespace(config=get("attack-suite").plan(settings, {})[0])
+    measured = get("attack-suite").measure(run)
+    eps = measured[suite_claims.SUITE_EPS]
+    assert attacked["attacks"] == suite(NAMES, eps, quick=quick)
+    assert attacked["attacks"] != suite(NAMES, eps, quick=not quick)
+    assert attacked["images"] == measured[suite_claims.SUITE_IMAGES] == (20 if quick else 200)
+    # a report names the attacks that were run
+    runs = invent(get("attack-suite"), settings, lambda config: 0.5, lambda config: measured)
+    told = dict(get("attack-suite").settings_lines(settings, runs))
+    assert told["Suite: square-linf"] == attack_line(named("square", eps, quick=quick))
 
 
 def test_a_record_survives_the_csv():

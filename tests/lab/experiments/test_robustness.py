@@ -3,11 +3,14 @@
 import csv
 import json
 from statistics import fmean
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 
 import ibnn
+from ibnn.lab import data
 from ibnn.lab.attacks import PGD
 from ibnn.lab.experiments import Settings, collect, execute, get
 from ibnn.lab.experiments.robustness.networks import (
@@ -50,6 +53,28 @@ def test_the_table_has_every_eps_while_a_kind_of_network_is_missing(root):
     table = experiment.table({**groups, NEGATIVE: {}})
     assert len(table.columns) == 2 + len(sizes("digits"))
     assert {len(row) for row in table.rows} == {len(table.columns)}
+
+
+@pytest.mark.parametrize(
+    ("preset", "dataset", "epochs", "images"),
+    [
+        ("cpu", "fashion-mnist", None, 1000),
+        ("cpu", "svhn-resplit", None, 1000),
+        ("cpu", "cifar10", 20, 1000),
+        ("paper", "fashion-mnist", None, 1500),
+        ("paper", "svhn-resplit", None, 1500),
+        # the preset decides, whatever its epochs
+        ("cpu", "fashion-mnist", 80, 1000),
+        ("paper", "fashion-mnist", 2, 1500),
+    ],
+)
+def test_only_preset_paper_attacks_every_test_image(preset, dataset, epochs, images):
+    settings = Settings(preset=preset, dataset=dataset, epochs=epochs)
+    config = get("pgd").plan(settings, {})[0]
+    x, y = torch.zeros(1500, 1, 2, 2, dtype=torch.uint8), torch.zeros(1500, dtype=torch.int64)
+    examples = data.Dataset(dataset, x[:2], y[:2], x, y, 1, (1, 2, 2))
+    run: Any = SimpleNamespace(config=config, examples=lambda: examples)
+    assert len(attacked_images(run)[0]) == images
 
 
 def test_pgd_trains_nothing_that_learning_speed_has_not(root):

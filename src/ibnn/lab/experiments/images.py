@@ -38,6 +38,25 @@ SMOKE = Size(
 )
 
 
+def preset_of(config: RunConfig) -> str:
+    """The preset a run was planned in, by the images it has.
+
+    Where `cpu` takes the whole dataset too, it and `paper` share their runs of equal epochs: those
+    of fewer than published are taken for its own.
+
+    >>> preset_of(RunConfig(dataset="mnist", epochs=2))
+    'paper'
+    """
+    images = config.n_train, config.n_test
+    if images == (SMOKE.n_train, SMOKE.n_test):
+        return "smoke"
+    if images != (None, None):
+        return "cpu"
+    cpu = data.defaults(config.dataset).cpu
+    shared = (cpu.n_train, cpu.n_test) == images
+    return "cpu" if shared and config.epochs < EPOCHS else "paper"
+
+
 class ImageExperiment(Experiment):
     """An experiment on UCN networks; any dataset of images will do.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from ibnn.lab import data
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.images import EPOCHS, ImageExperiment
+from ibnn.lab.experiments.images import ImageExperiment, preset_of
 from ibnn.lab.experiments.lam_modes import fixed
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts, finished, last_accuracy, readings
@@ -21,7 +21,7 @@ from ibnn.lab.training import Result, RunConfig
 from ibnn.lab.training.seeds import generator
 
 NEGATIVE_LAM = -0.2
-IMAGES = 1000  # attacked, wherever less than the whole dataset is used
+IMAGES = 1000  # attacked, in all presets but paper
 
 STANDARD, LEARNT, NEGATIVE = "standard", "implicit, λ learnt", f"implicit, λ = {NEGATIVE_LAM:g}"
 COLORS = {STANDARD: style.STANDARD, LEARNT: style.IMPLICIT, NEGATIVE: style.OTHER}
@@ -111,7 +111,7 @@ class RobustnessExperiment(ImageExperiment):
 def attacked_images(run: Run) -> tuple[Tensor, Tensor]:
     """The test images a network is attacked on, in [0, 1], with their labels."""
     split = run.examples()
-    number = IMAGES if run.config.epochs < EPOCHS else None  # all in preset paper
+    number = None if preset_of(run.config) == "paper" else IMAGES
     x, y = split.x_test[:number], split.y_test[:number]
     return next(data.batches(x, y, len(x)))
 

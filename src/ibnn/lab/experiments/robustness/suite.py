@@ -23,7 +23,7 @@ from ibnn.lab.experiments.controls.figures import draw_attacked
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.controls.tables import robust_table
 from ibnn.lab.experiments.experiment import Preset, Run, Settings
-from ibnn.lab.experiments.images import SMOKE, ImageExperiment
+from ibnn.lab.experiments.images import ImageExperiment, preset_of
 from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness import suite_claims
@@ -72,7 +72,7 @@ class AttackSuite(Controls):
 
     def measure(self, run: Run) -> dict[str, Any]:
         """The curve of the controls, and what each attack of the suite leaves."""
-        quick = run.config.epochs <= SMOKE.epochs
+        quick = preset_of(run.config) == "smoke"
         number, eps = QUICK_IMAGES if quick else self.images, self.eps(run.config)
         all_x, all_y = (part[: self.curve_images] for part in attacked_images(run))
         x, y = all_x[:number], all_y[:number]
@@ -110,8 +110,8 @@ class AttackSuite(Controls):
         self, settings: Settings, runs: Sequence[Run], elsewhere: Sequence[RunConfig] = ()
     ) -> list[tuple[str, str]]:
         eps, images = (runs[0].measured[name] for name in (SUITE_EPS, SUITE_IMAGES))
-        quick = runs[0].config.epochs <= SMOKE.epochs
-        lines = [(f"Suite: {a.name}", attack_line(a)) for a in suite(NAMES, eps, quick=quick)]
+        measured = suite(NAMES, eps, quick=images == QUICK_IMAGES)
+        lines = [(f"Suite: {a.name}", attack_line(a)) for a in measured]
         number = ("Suite: images", f"the first {images:,} of the test split")
         return [number, *lines, *super().settings_lines(settings, runs, elsewhere)]
 
