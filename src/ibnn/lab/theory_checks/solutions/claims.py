@@ -68,7 +68,8 @@ def _this_network(states: Sequence[LayerState]) -> Claim:
 def _thresholds(state: LayerState) -> tuple[float, float]:
     """The paper's and the sharper one."""
     slope = max(slope for _, slope in state.lam_and_slope)
-    return theory.paper_threshold(slope, state.coupling, state.sigma), state.threshold
+    units = state.operator().unit_shape
+    return theory.paper_threshold(slope, state.coupling, state.sigma, units), state.threshold
 
 
 def notes(
