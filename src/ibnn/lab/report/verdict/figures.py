@@ -4,6 +4,7 @@ A picture carries the numbers it was drawn from as its `Description`: that is ho
 date can be told from its file.
 """
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from ibnn.lab.report.verdict.source import DATASETS, NAMES, Source, Sources
 from ibnn.lab.stats.families import EQUIVALENT
 
 _COLORS = {"yes": style.IMPLICIT, "no": style.OTHER, "not decided": style.QUIET}
+_LABEL_WIDTH = 36  # letters
 _SETTINGS = {
     "controls": "published settings",
     "controls-torch": "PyTorch's initialization",
@@ -75,7 +77,8 @@ class Panel:
             ends = [row.low, row.high]
             axes.plot(ends, [place, place], color=color, linewidth=1.8, solid_capstyle="butt")
             axes.plot(row.mean, place, "o", color=color, markerfacecolor=inside, markersize=5)
-        axes.set_yticks(range(len(self.rows)), list(self.rows))
+        names = [textwrap.fill(name, _LABEL_WIDTH) for name in self.rows]
+        axes.set_yticks(range(len(self.rows)), names)
         axes.set_ylim(len(self.rows) - 0.5, -0.5)
         axes.set_title(self.title)
 
@@ -103,9 +106,9 @@ def draw_claims(panels: Sequence[Panel]) -> Figure:
     figure, axes = style.figure(
         len(DATASETS),
         2,
-        width=12.4,
-        height=2.1 + 0.27 * (upper + lower),
-        title="Claim by claim: difference from the standard network, or from the unconverted one",
+        width=9.4,
+        height=2.2 + 0.34 * (upper + lower),
+        title="Claim by claim: difference from the standard (or unconverted) network",
         sharex="row",
         sharey="row",
         gridspec_kw={"height_ratios": [upper, lower + 0.6]},
@@ -152,7 +155,7 @@ def _against(source: Source) -> dict[str, Interval | None]:
 def draw_controls(panels: Sequence[Panel]) -> Figure:
     figure, axes = style.figure(
         len(panels),
-        width=1.6 + 2.7 * len(panels),
+        width=1.4 + 2.1 * len(panels),
         height=3.1,
         title="Best accuracy of the implicit-bias network, minus that of simpler ones",
         sharey=True,
