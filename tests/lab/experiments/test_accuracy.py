@@ -165,6 +165,7 @@ def test_reports_are_exported_as_markdown_with_figures_and_data(root, tmp_path):
             "README.md",
             f"{name}.csv",
             f"{name}.png",
+            "findings.json",
             "lam.png",
         }
         page = (folder / "README.md").read_text()

@@ -5,10 +5,17 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ibnn.lab.cli.app import app
+from ibnn.lab.experiments import Settings, get
 from ibnn.lab.report import ReportError, write_overview
-from ibnn.lab.report.export import export
+from ibnn.lab.report.entry import read_entries
+from ibnn.lab.report.export import export, report_page
 from ibnn.lab.report.exported import overview_page
+from ibnn.lab.report.page import command
+
+RESULTS = Path(__file__).parents[3] / "docs" / "results"
 
 FINDINGS = {
     "version": 2,
@@ -122,21 +129,49 @@ def test_a_report_of_questions_alone_has_no_table_of_the_paper(tmp_path):
     assert not any("The paper says" in page.read_text() for page in pages)
 
 
-def test_reports_of_an_earlier_version_and_other_folders_are_kept_apart(tmp_path):
-    report(tmp_path / "results", claims=[{"paper": "old", "measured": "m", "agrees": "no"}])
-    _, page = export(tmp_path / "results", tmp_path / "out")
-    earlier = "## What the paper says, and what was measured here"
-    page.write_text(page.read_text().replace("## Claims, and what was measured", earlier))
+def test_folders_that_are_no_reports_are_passed_over(tmp_path):
+    report(tmp_path / "results")
+    export(tmp_path / "results", tmp_path / "out")
     (tmp_path / "out" / "notes").mkdir()
     (tmp_path / "out" / "notes" / "README.md").write_text("# Not a report\n")
-    text = overview_page(tmp_path / "out")
-    assert "| old | m | **no** |" in text
-    assert "Not a report" not in text
+    assert "Not a report" not in overview_page(tmp_path / "out")
+
+
+def test_an_export_can_be_exported_again(tmp_path):
+    """Nothing a page shows is lost on the way."""
+    report(tmp_path / "results")
+    first = export(tmp_path / "results", tmp_path / "out")
+    second = export(tmp_path / "out", tmp_path / "again")
+    assert [page.read_text() for page in first] == [page.read_text() for page in second]
 
 
 def test_the_results_page_of_the_documents_is_made_from_its_reports():
-    results = Path(__file__).parents[3] / "docs" / "results"
-    assert (results / "README.md").read_text(encoding="utf-8") == overview_page(results)
+    assert (RESULTS / "README.md").read_text(encoding="utf-8") == overview_page(RESULTS)
+
+
+@pytest.mark.parametrize("entry", read_entries(RESULTS)[0], ids=lambda entry: entry.folder)
+def test_every_page_of_the_documents_is_made_from_its_findings(entry):
+    page = RESULTS / entry.folder / "README.md"
+    assert page.read_text(encoding="utf-8") == report_page(entry)
+
+
+def test_every_folder_of_results_is_a_report():
+    found, outdated = read_entries(RESULTS)
+    assert not outdated
+    assert {entry.folder for entry in found} == {p.name for p in RESULTS.iterdir() if p.is_dir()}
+
+
+def test_the_command_of_a_report_makes_it_again(tmp_path):
+    """Every option that is not as usual is in it, and the command line reads it back."""
+    chosen = Settings(preset="smoke", dataset="digits", seeds=2, first_seed=3, epochs=1, lam="-0.2")
+    text = command(get("learning-speed"), chosen)
+    program, *words = text.split()
+    assert program == "ibnn"
+    made = CliRunner().invoke(app, [*words, "--dry-run", "--out", str(tmp_path)])
+    assert made.exit_code == 0, made.output
+    planned = get("learning-speed").plan(chosen, {})
+    assert all(config.identity() in made.output for config in planned)
+    assert f"{len(planned)} runs to train" in made.output
 
 
 def test_text_stays_text_in_the_overview(tmp_path):

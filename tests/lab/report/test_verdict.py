@@ -1,6 +1,7 @@
 """The verdict's tables come from the committed CSV files, and turn when the numbers do."""
 
 import csv
+import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -73,11 +74,21 @@ def write(target: Path, rows: Sequence[Mapping[str, object]]) -> None:
         writer.writerows(rows)
 
 
-def exported(root: Path, name: str, dataset: str, rows: Sequence[Mapping[str, object]]) -> None:
-    """The CSV of an experiment where an export puts it."""
-    folder = root / f"{name}-{dataset}"
-    folder.mkdir()
-    write(folder / f"{name}.csv", rows)
+def exported(
+    root: Path,
+    name: str,
+    dataset: str,
+    rows: Sequence[Mapping[str, object]],
+    folder: str = "",
+    **findings: object,
+) -> None:
+    """The CSV of an experiment where an export puts it, and what is needed of its findings."""
+    target = root / (folder or f"{name}-{dataset}")
+    target.mkdir()
+    write(target / f"{name}.csv", rows)
+    about = {"version": 2, "experiment": name, "dataset": dataset, "preset": "cpu", "lam": None}
+    about |= {"command": f"ibnn run {name}", "pictures": [], "settings": [], "runs": 10}
+    (target / "findings.json").write_text(json.dumps(about | {"missing": 0} | findings))
 
 
 def five_pairs(
@@ -201,24 +212,23 @@ def test_whether_a_gain_remains_is_read_from_two_files(tmp_path, with_torch, ans
 
 def test_fresh_networks_are_judged_by_themselves(tmp_path):
     """A gain of the first five pairs, and none of five others."""
-    for folder, level, first in (("", 0.55, 0), ("-from-seed-5", 0.5, 5)):
-        exported(tmp_path, "controls", f"svhn-resplit{folder}", five_pairs(level, first))
+    for level, first in ((0.5, 5), (0.55, 0)):
+        rows, folder = five_pairs(level, first), f"controls-from-seed-{first}"
+        exported(tmp_path, "controls", "svhn-resplit", rows, folder, first_seed=first)
     table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
     said = [line.split(" | ") for line in table.splitlines() if "more accurate" in line]
     assert [(line[0], line[2]) for line in said] == [
         ("| SVHN re-split, controls †", "**yes**"),
         ("| SVHN re-split, controls, seeds from 5 †", "**no**"),
     ]
-    listed = refresh("<!-- table: sources -->\n<!-- end -->", tmp_path)
-    assert "ibnn run controls --dataset svhn-resplit --first-seed 5`" in listed
 
 
 def test_what_the_full_runs_lack_is_read_from_the_reduced_ones(tmp_path):
     """Accuracy comes from the networks trained in full, robust accuracy from those attacked."""
 
-    exported(tmp_path, "controls", "fashion-mnist", five_pairs(0.55))
-    exported(tmp_path, "controls", "fashion-mnist-reduced", five_pairs(0.45, attacked=(0.4, 0.2)))
-    (tmp_path / "controls-fashion-mnist" / "README.md").write_text("- Preset: paper\n")
+    exported(tmp_path, "controls", "fashion-mnist", five_pairs(0.55), preset="paper")
+    reduced, folder = five_pairs(0.45, attacked=(0.4, 0.2)), "controls-fashion-mnist-reduced"
+    exported(tmp_path, "controls", "fashion-mnist", reduced, folder)
     table = refresh("<!-- table: controls -->\n<!-- end -->", tmp_path)
     said = [line.split(" | ") for line in table.splitlines() if "more accurate" in line]
     assert [(line[0], line[2]) for line in said] == [
@@ -231,6 +241,23 @@ def test_what_the_full_runs_lack_is_read_from_the_reduced_ones(tmp_path):
     assert "†" in line
     listed = refresh("<!-- table: sources -->\n<!-- end -->", tmp_path)
     assert "(results/controls-fashion-mnist-reduced/README.md)" in listed
+
+
+def test_how_much_was_trained_is_read_from_the_findings(tmp_path):
+    settings = [["Data", "svhn-resplit, 400 to 8,000 training and 9 validation examples"]]
+    settings += [["ViT: Training", "80 epochs after 2"], ["GPT: Training", "5 epochs"]]
+    rows = five_pairs(0.5)
+    exported(tmp_path, "controls", "svhn-resplit", rows, settings=settings, missing=30)
+    listed = refresh("<!-- table: sources -->\n<!-- end -->", tmp_path)
+    assert (
+        "| 80 epochs, 5 epochs, 400 to 8,000 examples, 10 of 40 networks | `ibnn run controls` |"
+    ) in listed
+
+
+def test_reports_of_a_fixed_lam_do_not_stand_for_the_learnt_one(tmp_path):
+    rows = five_pairs(0.55)
+    exported(tmp_path, "controls", "svhn-resplit", rows, lam="-0.2")
+    assert Sources(tmp_path).get("controls", "svhn-resplit") is None
 
 
 def test_the_open_ends_are_read_from_their_csv(tmp_path):
@@ -318,11 +345,12 @@ def test_overfitting_is_read_from_its_csv(tmp_path):
 
 def test_what_was_not_trained_in_full_is_marked(tmp_path):
     rows = [ControlRecord(arm, 0, 0.5, 0.4, (0.4,)).row() for arm in ("standard", "implicit")]
-    exported(tmp_path, "controls", "cifar10", rows)
     page = "<!-- table: controls -->\n<!-- end -->"
-    assert "| CIFAR-10, controls † |" in refresh(page, tmp_path)
-    (tmp_path / "controls-cifar10" / "README.md").write_text("- Preset: paper\n")
-    assert "| CIFAR-10, controls |" in refresh(page, tmp_path)
+    for preset, mark in (("cpu", " †"), ("paper", "")):
+        root = tmp_path / preset
+        root.mkdir()
+        exported(root, "controls", "cifar10", rows, preset=preset)
+        assert f"| CIFAR-10, controls{mark} |" in refresh(page, root)
 
 
 def test_an_unknown_table_is_an_error(tmp_path):
@@ -340,19 +368,3 @@ def test_epochs_saved_by_hand():
     ]
     # 0.6, the standard best, in epoch 3 and in epoch 2
     assert saved("running_mean", "epoch")(rows).mean == pytest.approx(1.0)
-
-
-def test_how_much_was_trained_is_read_off_the_page(tmp_path):
-    settings = "- Preset: {}\n- Data: mine, 801 to 8,000 training and 2,000 validation examples\n"
-    for name, preset in (("pgd", "cpu"), ("pixle", "paper")):
-        folder = tmp_path / f"{name}-cifar10"
-        folder.mkdir()
-        (folder / f"{name}.csv").write_text("run\na\n")
-        page = settings.format(preset) + "- Training: 80 epochs after 2 of warm-up\n"
-        (folder / "README.md").write_text(page)
-    reduced, full = Sources(tmp_path).all()
-    assert reduced.scope == full.scope == "80 epochs, 801 to 8,000 examples"
-    assert (reduced.is_full, full.is_full) == (False, True)
-    # 80 epochs are those of preset paper, not of cpu
-    assert reduced.command == "ibnn run pgd --dataset cifar10 --epochs 80"
-    assert full.command == "ibnn run pixle --dataset cifar10 --preset paper"

@@ -14,7 +14,7 @@ def report(
         Path, typer.Argument(help="A report's folder, or the --out folder: all reports in it.")
     ],
     export: Annotated[
-        Path | None, typer.Option(help="Also write them here as Markdown, PNG and CSV.")
+        Path | None, typer.Option(help="Also write them here as Markdown, PNG, CSV and JSON.")
     ] = None,
     add: Annotated[
         Path | None,

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +85,7 @@ def summary(page: Page) -> dict[str, Any]:
         "experiment": experiment.name,
         "title": experiment.title,
         "dataset": experiment.dataset(settings),
+        "command": command(experiment, settings),
         "preset": settings.preset,
         "lam": settings.lam,
         "first_seed": settings.first_seed,
@@ -101,6 +102,22 @@ def summary(page: Page) -> dict[str, Any]:
         "missing": len(page.missing),
         "seconds": sum(run.result.seconds for run in page.runs),
     }
+
+
+def command(experiment: Experiment, settings: Settings) -> str:
+    """What makes the report again.
+
+    >>> from ibnn.lab.experiments import get
+    >>> command(get("controls"), Settings(preset="paper", dataset="digits", seeds=5))
+    'ibnn run controls --dataset digits --preset paper --seeds 5'
+    """
+    chosen = {
+        f"--{field.name.replace('_', '-')}": getattr(settings, field.name)
+        for field in fields(settings)
+        if field.name != "dataset" and getattr(settings, field.name) != field.default
+    }
+    options = {"--dataset": experiment.dataset(settings), **chosen}
+    return " ".join(("ibnn run", experiment.name, *(f"{k} {v}" for k, v in options.items())))
 
 
 def read_findings(file: Path) -> dict[str, Any] | None:

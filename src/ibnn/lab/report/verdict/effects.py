@@ -56,7 +56,7 @@ class Effect:
         source, difference = found
         # equivalence is defined for accuracies alone
         margin = EQUIVALENT if self.unit == "points" else 0.0
-        return Measured(judge({"": difference}, margin)[""], source.is_full)
+        return Measured(judge({"": difference}, margin)[""], source.entry.is_full)
 
     def cell(self, sources: Sources, dataset: str) -> str:
         """The answer with its numbers, for a table."""

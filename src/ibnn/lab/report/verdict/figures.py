@@ -147,7 +147,7 @@ def _against(source: Source) -> dict[str, Interval | None]:
     close = control_claims.family(records.best, arms.IMPLICIT, arms.CLOSE)
     judged = {STANDARD: control_claims.gain(records), **close}
     return {
-        f"minus {name}": Interval.of(Measured(found, source.is_full))
+        f"minus {name}": Interval.of(Measured(found, source.entry.is_full))
         for name, found in judged.items()
     }
 

@@ -131,9 +131,10 @@ def judged_table(what: str, *experiments: JudgedExperiment) -> Callable[[Sources
 
 def _where(source: Source, experiment: str) -> str:
     """Dataset and experiment, fresh seeds, marked where they were not trained in full."""
-    fresh = f"seeds from {source.first_seed}" if source.first_seed else ""
+    first = source.entry.first_seed
+    fresh = f"seeds from {first}" if first else ""
     named = ", ".join(part for part in (NAMES[source.dataset], experiment, fresh) if part)
-    return named if source.is_full else f"{named} {REDUCED}"
+    return named if source.entry.is_full else f"{named} {REDUCED}"
 
 
 def arms_table(sources: Sources) -> str:
@@ -189,9 +190,9 @@ def sources_table(sources: Sources) -> str:
     """Where each number comes from: the file, how much was trained, the command."""
     rows = [
         [
-            f"[{source.folder}](results/{source.folder}/README.md)",
+            f"[{source.entry.folder}](results/{source.entry.folder}/README.md)",
             source.scope,
-            f"`{source.command}`",
+            f"`{source.entry.findings['command']}`",
         ]
         for source in sources.all()
     ]
