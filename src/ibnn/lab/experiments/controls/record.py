@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
@@ -67,6 +67,11 @@ class Record:
 
 class Records(ByArm[Record]):
     """The networks of several arms, by arm and seed."""
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, str]]) -> Records:
+        """Read back from a CSV."""
+        return cls(map(Record.from_row, rows))
 
     def best(self, arm: str) -> dict[int, float]:
         """Best accuracy by seed: the primary measure."""

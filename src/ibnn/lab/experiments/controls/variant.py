@@ -55,7 +55,7 @@ class Variant(Controls):
         findings = super().find_with(settings, runs, list(ours.values()))
         elsewhere = [Record.from_row(row) for row in rows if row["run"] in names]
         published = Records([*elsewhere, *Controls().records(settings, runs)])
-        changed = Records(map(Record.from_row, findings.rows))
+        changed = Records.from_rows(findings.rows)
         remains = claims.remains(published, changed, self.change)
         return replace(findings, claims=[*questions([remains]), *findings.claims])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from ibnn.lab.experiments.controls.arms import NEGATIVE
-from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.robustness import networks
 from ibnn.lab.experiments.robustness.pixle import PUBLISHED
 from ibnn.lab.report.verdict.source import Row, Sources
@@ -139,7 +139,7 @@ def under_pgd(arm: str) -> Difference:
     """Of controls: an arm minus standard under the same white-box attack."""
 
     def difference(rows: Sequence[Row]) -> Paired | None:
-        records = Records(map(Record.from_row, rows))
+        records = Records.from_rows(rows)
         return paired(records.robust(arm), records.robust(STANDARD))
 
     return difference

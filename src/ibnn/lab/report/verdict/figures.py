@@ -16,7 +16,7 @@ from matplotlib.lines import Line2D
 from ibnn.lab import files
 from ibnn.lab.experiments.controls import arms
 from ibnn.lab.experiments.controls import claims as control_claims
-from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.plotting import style
 from ibnn.lab.report.output import image_bytes
 from ibnn.lab.report.verdict.effects import EFFECTS, NOT_RUN, STANDARD, Effect, Measured
@@ -143,7 +143,7 @@ def _has_controls(source: Source) -> bool:
 
 
 def _against(source: Source) -> dict[str, Interval | None]:
-    records = Records(map(Record.from_row, source.rows))
+    records = Records.from_rows(source.rows)
     close = control_claims.family(records.best, arms.IMPLICIT, arms.CLOSE)
     judged = {STANDARD: control_claims.gain(records), **close}
     return {

@@ -13,7 +13,7 @@ from typing import Any
 from ibnn.lab.experiments import Run, Settings
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.arms import NEGATIVE
-from ibnn.lab.experiments.controls.record import Record, Records
+from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.controls.tables import accuracy_table
 from ibnn.lab.experiments.controls.tuned import ControlsTuned
 from ibnn.lab.experiments.controls.variant import ControlsTorch
@@ -98,7 +98,7 @@ _CONTROLS = {
 
 def _records(source: Source | None) -> Records:
     """The networks of the controls; none where they were not run."""
-    return Records(map(Record.from_row, source.rows if source else ()))
+    return Records.from_rows(source.rows if source else ())
 
 
 @dataclass(frozen=True)
