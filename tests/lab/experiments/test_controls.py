@@ -231,6 +231,8 @@ def test_tuned_networks_of_elsewhere_join_with_the_rate_that_was_picked_there(ro
     rows = root / "controls-tuned-digits" / "controls-tuned.csv"
     folder = write_report(tuned, settings, tmp_path, add=rows).parent
     assert (folder / "controls-tuned.csv").read_text() == rows.read_text()
+    *_, rates = json.loads((folder / "findings.json").read_text())["tables"]
+    assert all(picked.endswith(" (elsewhere)") for *_, picked in rates["rows"])
 
 
 def test_published_networks_of_elsewhere_say_whether_a_gain_remains(root, tmp_path):

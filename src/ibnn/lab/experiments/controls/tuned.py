@@ -96,7 +96,7 @@ class ControlsTuned(Variant):
     def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
         results = {run.config.identity(): run.result for run in runs}
         tuned = any(run.config.hold_out for run in runs)  # here, and not elsewhere
-        rates = [self._rate_table(settings, results)] if tuned else []
+        rates = [self._rate_table(settings, records, results)] if tuned else []
         return [*super().tables(settings, records, runs), *rates]
 
     def _tuning(self, settings: Settings, arm: Arm, rate: float) -> list[RunConfig]:
@@ -105,14 +105,16 @@ class ControlsTuned(Variant):
             for seed in TUNING_SEEDS
         ]
 
-    def _rate_table(self, settings: Settings, results: Results) -> Table:
+    def _rate_table(self, settings: Settings, records: Records, results: Results) -> Table:
         every = sorted({*RATES, *FURTHER_OUT.values()})
         rows = []
         for arm in self.arms(settings):
             scores = self.scores(settings, arm, results, every)
-            rate = self.rate(settings, arm, results)
             cells = [percent(scores[r]) if r in scores else "" for r in every]
-            rows.append((arm.name, *cells, "not yet" if rate is None else f"{rate:g}"))
+            here = self.rate(settings, arm, results)
+            elsewhere = sorted({f"{record.rate:g} (elsewhere)" for record in records.of(arm.name)})
+            rates = elsewhere if here is None else [f"{here:g}"]
+            rows.append((arm.name, *cells, ", ".join(rates) or "not yet"))
         title = (
             f"Accuracy after the last epoch on {percent(HELD_OUT)} of the training images, held "
             f"out, by highest learning rate (seeds {' and '.join(map(str, TUNING_SEEDS))})"
