@@ -368,3 +368,19 @@ def test_epochs_saved_by_hand():
     ]
     # 0.6, the standard best, in epoch 3 and in epoch 2
     assert saved("running_mean", "epoch")(rows).mean == pytest.approx(1.0)
+
+
+def test_what_a_map_keeps_of_the_gain_is_read_from_the_fresh_pairs_in_full(tmp_path):
+    exported(tmp_path, "controls", "svhn-resplit", three_arms(0.52), preset="paper")
+    exported(tmp_path, "controls", "fashion-mnist", three_arms(0.52), preset="cpu")
+    tuned = ("controls-tuned", "svhn-resplit")
+    exported(tmp_path, *tuned, three_arms(0.5), preset="paper")
+    fresh = [row | {"seed": int(str(row["seed"])) + 5} for row in three_arms(0.54)]
+    half = [row | ({"best_accuracy": 0.52} if row["arm"] == "mean-field" else {}) for row in fresh]
+    exported(tmp_path, *tuned, half, folder="fresh", preset="paper", first_seed=5)
+    heading, _, lite, mean_field, *_ = TABLES["instead"](Sources(tmp_path)).splitlines()
+    assert heading.count("|") == 4  # two settings in full; the reduced one is left out
+    assert lite.count("not run") == 2
+    published, with_tuned_rates = mean_field.split(" | ")[1:]
+    assert published == "100 %; 0.00 (0.00 to 0.00)"
+    assert with_tuned_rates.startswith("48 %; +2.10 ")  # 1.9 points of 4.0
