@@ -159,14 +159,33 @@ def test_what_the_controls_did_not_train_is_read_from_the_attacks(tmp_path):
     exported(tmp_path, "controls", "cifar10", rows)
     (effect,) = [one for one in EFFECTS if one.claim.startswith("lam = -0.2 more robust")]
     assert effect.cell(Sources(tmp_path), "cifar10") == "not run"
-    curves = [
+    exported(tmp_path, "pgd", "cifar10", attacked_curves({"implicit, λ = -0.2": 0.5}))
+    assert effect.cell(Sources(tmp_path), "cifar10").startswith("**yes**: +20.00")
+
+
+@pytest.mark.parametrize(
+    ("controls", "pgd", "expected"),
+    [("cpu", "cpu", "+10.00"), ("cpu", "paper", "+20.00"), ("paper", "paper", "+10.00")],
+)
+def test_attacks_in_full_come_before_reduced_ones_and_the_controls_first(
+    tmp_path, controls, pgd, expected
+):
+    rows = five_pairs(0.5, attacked=(0.4, 0.2))
+    rows = [row | ({"attacked": "0.4 0.3"} if row["arm"] == "implicit" else {}) for row in rows]
+    exported(tmp_path, "controls", "cifar10", rows, preset=controls)
+    exported(tmp_path, "pgd", "cifar10", attacked_curves({"implicit, λ learnt": 0.5}), preset=pgd)
+    (effect,) = [one for one in EFFECTS if one.claim == "more robust, white-box PGD"]
+    assert expected in effect.cell(Sources(tmp_path), "cifar10")
+
+
+def attacked_curves(levels: Mapping[str, float]) -> list[dict[str, object]]:
+    """Rows of pgd: five standard networks at 30 % under attack, others at a level, some noise."""
+    return [
         {"network": network, "seed": seed, "attack": "white_box", "eps": eps, "accuracy": value}
-        for network, level in (("standard", 0.3), ("implicit, λ = -0.2", 0.5))
+        for network, level in ({"standard": 0.3} | dict(levels)).items()
         for seed in range(5)
         for eps, value in ((0.0, 0.8), (0.01, level + 0.01 * level * (seed - 2)))
     ]
-    exported(tmp_path, "pgd", "cifar10", curves)
-    assert effect.cell(Sources(tmp_path), "cifar10").startswith("**yes**: +20.00")
 
 
 def test_what_was_not_run_is_said(tmp_path):
