@@ -12,8 +12,8 @@ from ibnn.lab.models.few_channels import use_compiled_convolution, uses_compiled
 
 pytestmark = pytest.mark.skipif(not loader.available(), reason="no compiled engine")
 
-# (in, out, kernel, height, width): widths around whole lanes of eight, kernels wider than a lane,
-# tiles of one to four channels
+# (in, out, kernel, height, width): widths around whole lanes of eight and sixteen, kernels wider
+# than a lane, odd heights, tiles of one to four channels and of one to five columns
 SHAPES = (
     *((1, 3, (4, 4), 31, 31), (3, 3, (5, 5), 36, 36), (4, 4, (3, 3), 10, 10), (2, 7, (1, 1), 5, 9)),
     *(
@@ -21,6 +21,8 @@ SHAPES = (
         (5, 3, (2, 5), 7, 44),
         (1, 8, (4, 4), 31, 31),
         (16, 1, (3, 1), 9, 17),
+        (2, 5, (3, 7), 8, 30),
+        (3, 4, (6, 6), 20, 45),
     ),
 )
 
@@ -29,7 +31,7 @@ def problem(shape: tuple, layout: torch.memory_format) -> tuple[nn.Conv2d, Tenso
     torch.manual_seed(0)
     inputs, outputs, kernel, height, width = shape
     layer = nn.Conv2d(inputs, outputs, kernel)
-    return layer, torch.randn(5, inputs, height, width).contiguous(memory_format=layout)
+    return layer, torch.randn(17, inputs, height, width).contiguous(memory_format=layout)
 
 
 def results(layer: nn.Conv2d, x: Tensor) -> list[Tensor]:

@@ -14,11 +14,14 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.nn import functional as F
 
 from ibnn.engine.native import calls, loader
+from ibnn.engine.native.levels import served_here
 
-# The largest product of channels that gains. Forward + backward of 128 images, ms of one thread,
-# torch (channels last) / here: 1 -> 3, k4 5.2 / 1.1; 3 -> 3, k5 17 / 6.6; 4 -> 4 18 / 11;
-# 6 -> 6 27 / 21; 3 -> 8 (first layer) 6.8 / 8.3; 8 -> 8 23 / 38.
-MOST = 16
+# The largest product of channels that gains, by what a register holds. Forward + backward of 128
+# images, ms of one thread, torch (channels last) / here. Eight floats: 1 -> 3, k4 5.2 / 1.1;
+# 3 -> 3, k5 17 / 6.6; 4 -> 4 18 / 11; 6 -> 6 27 / 21; 3 -> 8 (first layer) 6.8 / 8.3; 8 -> 8
+# 23 / 38. Sixteen, for which torch fills up channels to sixteen (the least of 30 in turn, beside
+# two trainings): 3 -> 3 26 / 3.4; 8 -> 8 67 / 17; 8 -> 12 69 / 24; 16 -> 16 84 / 63.
+MOST = 256 if "x86-64-v4" in served_here() else 16
 
 
 def use_compiled_convolution(network: nn.Module) -> nn.Module:

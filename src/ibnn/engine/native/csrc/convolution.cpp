@@ -12,6 +12,7 @@ namespace {
 struct Sizes {
   long images, in, out, height, width, kernel_height, kernel_width;  // height and width are those of the output
   long taps() const { return kernel_height * kernel_width; }
+  long weights() const { return in * out * taps(); }
   long in_height() const { return height + kernel_height - 1; }
   long in_width() const { return width + kernel_width - 1; }
   // nanoseconds of one pass over an image: 8 lanes take about two products of sum and factor in one
@@ -45,17 +46,39 @@ class Planes {
   std::vector<float> at_;
 };
 
-// Calls job with n as a constant, 1 to 4.
-template <class Job> void with_constant(long n, Job job) {
-  switch (n) {
-    case 1: return job(std::integral_constant<int, 1>());
-    case 2: return job(std::integral_constant<int, 2>());
-    case 3: return job(std::integral_constant<int, 3>());
-    default: return job(std::integral_constant<int, 4>());
-  }
+// What a register holds, and how many there are: sums, weights and the numbers they meet have to fit.
+#ifdef __AVX512F__
+typedef float Wide __attribute__((vector_size(64)));
+constexpr long kWide = 16, kRegisters = 32;
+using ibnn::fused;
+inline Wide fused(Wide a, Wide b, Wide c) { return (Wide)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c); }
+#else
+typedef Lanes Wide;
+constexpr long kWide = 8, kRegisters = 16;
+#endif
+
+template <class Vector> inline Vector load(const float* p) {
+  Vector v;
+  std::memcpy(&v, p, sizeof v);
+  return v;
 }
 
-constexpr long in_lanes(long n) { return (n + 7) / 8; }
+template <class Vector> inline Vector spread(float x) { return x - Vector{}; }
+
+inline float total(const Wide& v) {
+  float sum = 0;
+  for (long k = 0; k < kWide; ++k) sum += v[k];
+  return sum;
+}
+
+constexpr long in_lanes(long n) { return (n + kWide - 1) / kWide; }
+
+// Calls job with n as a constant, 1 to `most`.
+template <long most, class Job> void with_constant(long n, Job job) {
+  if constexpr (most > 1)
+    if (n < most) return with_constant<most - 1>(n, job);
+  job(std::integral_constant<long, most>());
+}
 
 // out[o][h][w] = bias[o] + sum over i, r, s of weight[o][i][r][s] in[i][h + r][w + s]
 class Correlation {
@@ -74,93 +97,118 @@ class Correlation {
   }
 
   void run(const Planes& in, const float* bias, long height, long width, float* out) const {
-    // 3 channels and 4 lanes, or 4 and 2, fill the registers: sums, weights and the numbers they meet
     for (long first = 0; first < out_;) {
       const long left = out_ - first, channels = left == 4 || left > 6 ? 4 : std::min(left, 3L);
-      for (long h = 0; h < height; ++h)
-        for (long lane = 0; lane < in_lanes(width);) {
-          const long most = channels == 4 ? 2 : 4, ahead = in_lanes(width) - lane;
-          const long lanes = ahead > most && ahead < 2 * most ? (ahead + 1) / 2 : std::min(ahead, most);  // 3 + 2, not 4 + 1
-          with_constant(channels, [&](auto c) {
-            with_constant(lanes, [&](auto v) { tile<c.value, v.value>(in, bias, first, h, 8 * lane, height, width, out); });
+      with_constant<4>(channels, [&](auto c) {
+        for (long h = 0; h < height; h += kRows)
+          with_constant<kRows>(std::min(kRows, height - h), [&](auto rows) {
+            band<c.value, rows.value>(in, bias, first, h, height, width, out);
           });
-          lane += lanes;
-        }
+      });
       first += channels;
     }
   }
 
  private:
+  static constexpr long kRows = kRegisters / 16;  // that a tile has, if there are so many
   std::vector<float> weight_;
   long in_ = 0, out_ = 0, rows_ = 0, columns_ = 0;
 
-  template <int C, int V>
+  // H rows from column 0 to the last
+  template <long C, long H>
+  void band(const Planes& in, const float* bias, long first, long h, long height, long width, float* out) const {
+    constexpr long most = kRegisters == 16 && C < 4 ? 4 : 2;
+    for (long w = 0; w < width;) {
+      const long left = width - w;
+      if (kWide > 8 && left <= 8) return tile<Lanes, C, H, 1>(in, bias, first, h, w, height, width, out);
+      // lanes that would have no more than 8 numbers are left for a narrower one
+      const long ahead = kWide > 8 && left % kWide <= 8 ? left / kWide : in_lanes(left);
+      const long lanes = ahead > most && ahead < 2 * most ? (ahead + 1) / 2 : std::min(ahead, most);  // 3 + 2, not 4 + 1
+      with_constant<most>(lanes, [&](auto v) { tile<Wide, C, H, v.value>(in, bias, first, h, w, height, width, out); });
+      w += lanes * kWide;
+    }
+  }
+
+  template <class Vector, long C, long H, long V>
   void tile(const Planes& in, const float* bias, long first, long h, long w, long height, long width, float* out) const {
-    Lanes sum[C][V];
-    for (int c = 0; c < C; ++c)
-      for (int v = 0; v < V; ++v) sum[c][v] = spread_lanes(bias ? bias[first + c] : 0.0f);
+    constexpr long lanes = sizeof(Vector) / sizeof(float);
+    Vector sum[C][H][V];
+    for (long c = 0; c < C; ++c)
+      for (auto& row : sum[c])
+        for (Vector& each : row) each = spread<Vector>(bias ? bias[first + c] : 0.0f);
     const float* weight = weight_.data() + first;
     for (long i = 0; i < in_; ++i)
       for (long r = 0; r < rows_; ++r) {
         const float* x = in.channel(i) + (h + r) * in.pitch + w;
         for (long s = 0; s < columns_; ++s, weight += out_) {
-          Lanes factor[C];
-          for (int c = 0; c < C; ++c) factor[c] = spread_lanes(weight[c]);
-          for (int v = 0; v < V; ++v) {
-            const Lanes value = load_lanes(x + s + 8 * v);
-            for (int c = 0; c < C; ++c) sum[c][v] = fused(factor[c], value, sum[c][v]);
-          }
+          Vector factor[C];
+          for (long c = 0; c < C; ++c) factor[c] = spread<Vector>(weight[c]);
+          for (long k = 0; k < H; ++k)
+            for (long v = 0; v < V; ++v) {
+              const Vector value = load<Vector>(x + k * in.pitch + s + lanes * v);
+              for (long c = 0; c < C; ++c) sum[c][k][v] = fused(factor[c], value, sum[c][k][v]);
+            }
         }
       }
-    for (int c = 0; c < C; ++c)
-      for (int v = 0; v < V; ++v) {
-        float* to = out + ((first + c) * height + h) * width + w + 8 * v;
-        const long there = std::min(8L, width - w - 8 * v);
-        std::memcpy(to, &sum[c][v], static_cast<size_t>(there) * sizeof(float));
-      }
+    for (long c = 0; c < C; ++c)
+      for (long k = 0; k < H; ++k)
+        for (long v = 0; v < V; ++v) {
+          float* to = out + ((first + c) * height + h + k) * width + w + lanes * v;
+          const long there = std::min(lanes, width - w - lanes * v);
+          std::memcpy(to, &sum[c][k][v], static_cast<size_t>(there) * sizeof(float));
+        }
   }
 };
 
-inline float total(Lanes v) {
-  const Lanes4 half = low_half(v) + high_half(v);
-  return (half[0] + half[1]) + (half[2] + half[3]);
-}
+// Of some images: weight[o][i][r][s] = sum over h, w of g[o][h][w] in[i][h + r][w + s], lane by lane until all are in.
+class WeightGradient {
+ public:
+  explicit WeightGradient(const Sizes& sizes) : sizes_(sizes), sums_(static_cast<size_t>(sizes.weights())) {}
 
-// of one image: weight[o][i][r][s] = sum over h, w of g[o][h][w] in[i][h + r][w + s]
-template <int C, int S>
-void weight_tile(const Planes& in, const Planes& g, const Sizes& sizes, long o, long i, long r, long s, float* out) {
-  Lanes sum[C][S];
-  for (auto& row : sum)
-    for (Lanes& each : row) each = spread_lanes(0);
-  const long lanes = in_lanes(sizes.width);
-  for (long h = 0; h < sizes.height; ++h) {
-    const float* x = in.channel(i) + (h + r) * in.pitch + s;
-    const float* slope = g.channel(o) + h * g.pitch;
-    for (long lane = 0; lane < lanes; ++lane, x += 8, slope += 8) {
-      Lanes factor[C];
-      for (int c = 0; c < C; ++c) factor[c] = load_lanes(slope + c * g.plane);
-      for (int k = 0; k < S; ++k) {
-        const Lanes value = load_lanes(x + k);
-        for (int c = 0; c < C; ++c) sum[c][k] = fused(factor[c], value, sum[c][k]);
+  void add(const Planes& in, const Planes& g) {
+    const auto columns = [&](long s) { return std::min(kColumns, sizes_.kernel_width - s); };
+    const auto channels = [&](long o) { return std::min(kChannels, sizes_.out - o); };
+    for (long o = 0; o < sizes_.out; o += channels(o))
+      for (long i = 0; i < sizes_.in; ++i)
+        for (long r = 0; r < sizes_.kernel_height; ++r)
+          for (long s = 0; s < sizes_.kernel_width; s += columns(s))
+            with_constant<kChannels>(channels(o), [&](auto c) {
+              with_constant<kColumns>(columns(s), [&](auto k) { tile<c.value, k.value>(in, g, o, i, r, s); });
+            });
+  }
+
+  void write(float* out) const {
+    for (const Wide& each : sums_) *out++ = total(each);
+  }
+
+ private:
+  static constexpr long kColumns = 5, kChannels = kRegisters == 32 ? 4 : 2;  // 4 * 5 sums and 4 + 1 numbers, or 2 * 5 and 2 + 1
+  const Sizes& sizes_;
+  std::vector<Wide> sums_;
+
+  template <long C, long S> void tile(const Planes& in, const Planes& g, long o, long i, long r, long s) {
+    const long first = (o * sizes_.in + i) * sizes_.taps() + r * sizes_.kernel_width + s;
+    const auto at = [&](long c) { return sums_.data() + first + c * sizes_.in * sizes_.taps(); };
+    Wide sum[C][S];
+    for (long c = 0; c < C; ++c)
+      for (long k = 0; k < S; ++k) sum[c][k] = at(c)[k];
+    const long lanes = in_lanes(sizes_.width);
+    for (long h = 0; h < sizes_.height; ++h) {
+      const float* x = in.channel(i) + (h + r) * in.pitch + s;
+      const float* slope = g.channel(o) + h * g.pitch;
+      for (long lane = 0; lane < lanes; ++lane, x += kWide, slope += kWide) {
+        Wide factor[C];
+        for (long c = 0; c < C; ++c) factor[c] = load<Wide>(slope + c * g.plane);
+        for (long k = 0; k < S; ++k) {
+          const Wide value = load<Wide>(x + k);
+          for (long c = 0; c < C; ++c) sum[c][k] = fused(factor[c], value, sum[c][k]);
+        }
       }
     }
+    for (long c = 0; c < C; ++c)
+      for (long k = 0; k < S; ++k) at(c)[k] = sum[c][k];
   }
-  for (int c = 0; c < C; ++c)
-    for (int k = 0; k < S; ++k) out[((o + c) * sizes.in + i) * sizes.taps() + r * sizes.kernel_width + s + k] = total(sum[c][k]);
-}
-
-void weight_gradient(const Planes& in, const Planes& g, const Sizes& sizes, float* out) {
-  const auto tile = [](long left) { return left == 4 ? 2 : std::min(left, 3L); };  // 2 + 2, not 3 + 1
-  for (long o = 0; o < sizes.out; o += tile(sizes.out - o))
-    for (long i = 0; i < sizes.in; ++i)
-      for (long r = 0; r < sizes.kernel_height; ++r)
-        for (long s = 0; s < sizes.kernel_width; s += tile(sizes.kernel_width - s))
-          with_constant(tile(sizes.out - o), [&](auto c) {
-            with_constant(tile(sizes.kernel_width - s), [&](auto k) {
-              if constexpr (c.value < 4 && k.value < 4) weight_tile<c.value, k.value>(in, g, sizes, o, i, r, s, out);
-            });
-          });
-}
+};
 
 int convolve(const float* x, const long* strides, const float* weight, const float* bias, const Sizes& sizes, float* y,
              int threads) {
@@ -169,39 +217,45 @@ int convolve(const float* x, const long* strides, const float* weight, const flo
   return for_each(sizes.images, threads, sizes.cost(), [&](long n) {
     static thread_local Planes in;
     in.fill(x + n * strides[0], strides + 1, sizes.in, sizes.in_height(), sizes.in_width(), 0, 0,
-            8 * in_lanes(sizes.width) + sizes.kernel_width - 1);
+            kWide * in_lanes(sizes.width) + sizes.kernel_width - 1);
     correlation.run(in, bias, sizes.height, sizes.width, y + n * sizes.out * sizes.height * sizes.width);
   });
 }
+
+constexpr long kChunk = 8;  // images whose gradients one thread adds up
 
 // dx and dweight may be null; g and dx are contiguous
 int gradients(const float* x, const long* strides, const float* weight, const float* g, const Sizes& sizes, float* dx,
               float* dweight, int threads) {
   Correlation correlation;
   if (dx) correlation.weights(weight, sizes, true);
-  const long of_image = sizes.in * sizes.in_height() * sizes.in_width(), numbers = sizes.in * sizes.out * sizes.taps();
-  std::vector<float> parts(static_cast<size_t>(dweight ? sizes.images * numbers : 0));  // of each image
-  const int failed = for_each(sizes.images, threads, 2 * sizes.cost(), [&](long n) {
+  const long of_image = sizes.in * sizes.in_height() * sizes.in_width(), chunks = (sizes.images + kChunk - 1) / kChunk;
+  std::vector<float> parts(static_cast<size_t>(dweight ? chunks * sizes.weights() : 0));  // of each chunk
+  const int failed = for_each(chunks, threads, 2 * kChunk * sizes.cost(), [&](long chunk) {
     static thread_local Planes in, slope;
-    const float* own = g + n * sizes.out * sizes.height * sizes.width;
-    const long plain[3] = {sizes.height * sizes.width, sizes.width, 1};
-    if (dweight) {
-      const long reach = 8 * in_lanes(sizes.width);
-      in.fill(x + n * strides[0], strides + 1, sizes.in, sizes.in_height(), sizes.in_width(), 0, 0,
-              reach + sizes.kernel_width - 1);
-      slope.fill(own, plain, sizes.out, sizes.height, sizes.width, 0, 0, reach);
-      weight_gradient(in, slope, sizes, parts.data() + n * numbers);
+    WeightGradient gradient(sizes);
+    for (long n = chunk * kChunk; n < std::min(sizes.images, (chunk + 1) * kChunk); ++n) {
+      const float* own = g + n * sizes.out * sizes.height * sizes.width;
+      const long plain[3] = {sizes.height * sizes.width, sizes.width, 1};
+      if (dweight) {
+        const long reach = kWide * in_lanes(sizes.width);
+        in.fill(x + n * strides[0], strides + 1, sizes.in, sizes.in_height(), sizes.in_width(), 0, 0,
+                reach + sizes.kernel_width - 1);
+        slope.fill(own, plain, sizes.out, sizes.height, sizes.width, 0, 0, reach);
+        gradient.add(in, slope);
+      }
+      if (dx) {
+        slope.fill(own, plain, sizes.out, sizes.height, sizes.width, sizes.kernel_height - 1, sizes.kernel_width - 1,
+                   kWide * in_lanes(sizes.in_width()) + sizes.kernel_width - 1);
+        correlation.run(slope, nullptr, sizes.in_height(), sizes.in_width(), dx + n * of_image);
+      }
     }
-    if (dx) {
-      slope.fill(own, plain, sizes.out, sizes.height, sizes.width, sizes.kernel_height - 1, sizes.kernel_width - 1,
-                 8 * in_lanes(sizes.in_width()) + sizes.kernel_width - 1);
-      correlation.run(slope, nullptr, sizes.in_height(), sizes.in_width(), dx + n * of_image);
-    }
+    if (dweight) gradient.write(parts.data() + chunk * sizes.weights());
   });
   // in the order of the images: the same on any number of threads
-  for (long k = 0; dweight && k < numbers; ++k) {
+  for (long k = 0; dweight && k < sizes.weights(); ++k) {
     double sum = 0;
-    for (long n = 0; n < sizes.images; ++n) sum += parts[static_cast<size_t>(n * numbers + k)];
+    for (long chunk = 0; chunk < chunks; ++chunk) sum += parts[static_cast<size_t>(chunk * sizes.weights() + k)];
     dweight[k] = static_cast<float>(sum);
   }
   return failed;
