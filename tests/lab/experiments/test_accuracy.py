@@ -101,6 +101,16 @@ def test_the_gain_with_wrong_labels_is_the_difference_of_two_paired_gains(root):
     assert widening(points).mean == pytest.approx(sum(changes) / 2 / 0.4)
 
 
+def test_what_is_lost_after_the_best_epoch_is_in_the_report(root):
+    experiment = get("memorization")
+    points = experiment.points(SMOKE, collect(experiment, SMOKE, root)[0])
+    table = experiment.tables(points)[-1]
+    (row,) = [row for row in table.rows if row[:2] == ("40 % wrong", "implicit bias")]
+    results = [run.result for run in points[-1].implicit.values()]
+    lost = sum(result.best_accuracy - result.accuracy for result in results) / len(results)
+    assert row[3] == f"{100 * lost:.1f}"
+
+
 def test_a_decline_begins_after_the_last_rise():
     assert decline_begins([0.5, 0.6, 0.7]) == 3
     # running means 0.55, 0.5, 0.433, 0.4, 0.35: falls from the first epoch on

@@ -128,18 +128,18 @@ def test_a_claim_turns_when_the_networks_are_exchanged(tmp_path):
     assert after.startswith("**no**: -")
 
 
-@pytest.mark.parametrize("effect", EFFECTS[3:8], ids=lambda effect: effect.claim)
+AXES = {"data-fraction": "fraction", "expressivity": "channels", "memorization": "wrong_labels"}
+SWEEPS = [effect for effect in EFFECTS if effect.experiment in AXES]
+
+
+@pytest.mark.parametrize("effect", SWEEPS, ids=lambda effect: effect.claim)
 def test_a_network_that_misses_a_point_is_left_out(effect):
     """Equal networks, but of a seed the standard one lacks where it would be worst: no difference,
     and one pair less."""
-    axis = {"data-fraction": "fraction", "expressivity": "channels", "memorization": "wrong_labels"}
+    measured = ("best_accuracy", "accuracy", "train_accuracy")
     rows = [
-        {
-            "neuron": neuron,
-            "seed": str(seed),
-            axis[effect.experiment]: str(x),
-            "best_accuracy": str(0.5 + 0.1 * x + 0.01 * seed),
-        }
+        {"neuron": neuron, "seed": str(seed), AXES[effect.experiment]: str(x)}
+        | dict.fromkeys(measured, str(0.5 + 0.1 * x + 0.01 * seed))
         for neuron in ("standard", "implicit")
         for seed in range(6)
         for x in (0, 1, 2)
@@ -147,6 +147,19 @@ def test_a_network_that_misses_a_point_is_left_out(effect):
     ]
     found = effect.difference(rows)
     assert (found.mean, found.count) == (pytest.approx(0, abs=1e-12), 5)
+
+
+def test_who_fits_more_of_the_wrong_labels_does_not_fit_less():
+    (effect,) = [one for one in EFFECTS if one.claim.startswith("fits less")]
+    rows = [
+        {"neuron": neuron, "seed": str(seed), "wrong_labels": noise, "train_accuracy": fitted}
+        for neuron, with_noise in (("standard", 0.6), ("implicit", 0.7))
+        for seed in range(5)
+        for noise, fitted in (("0.0", 0.9), ("0.4", with_noise + 0.01 * seed))
+    ]
+    found = effect.difference(rows)
+    assert found is not None
+    assert found.mean == pytest.approx(-0.1)
 
 
 def test_what_the_controls_did_not_train_is_read_from_the_attacks(tmp_path):

@@ -1,12 +1,18 @@
 """What wrong labels do to each neuron: best accuracy against their fraction."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import fmean, linear_regression, median
 
 from ibnn.lab.experiments.accuracy.comparison import Comparison
 from ibnn.lab.experiments.accuracy.sweep import Point, Sweep
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.experiments.readings import NOT_YET, readings
+from ibnn.lab.experiments.readings import (
+    NOT_YET,
+    Reading,
+    best_accuracy,
+    last_accuracy,
+    readings,
+)
 from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import Paired, claim, difference, paired, running_mean, sentence
 from ibnn.lab.training import RunConfig
@@ -50,11 +56,14 @@ class Memorization(Sweep):
         more, slope = gain_with_noise(points), widening(points)
         noisy = noisy_gains(points)
         with_noise = paired(noisy, dict.fromkeys(noisy, 0.0))
+        last = noisy_gains(points, last_accuracy)
+        at_last = paired(last, dict.fromkeys(last, 0.0))
         gains = "; ".join(f"{self.describe(p.value)} {difference(p.difference())}" for p in points)
         return [
             claim(
                 "IBNN is more accurate than the standard network with wrong labels.",
-                f"Mean over all fractions above 0: {difference(with_noise)}. {gains}.",
+                f"Mean over all fractions above 0: {difference(with_noise)}; after the last epoch "
+                f"{difference(at_last)}. {gains}.",
                 with_noise,
             ),
             claim(
@@ -71,11 +80,15 @@ class Memorization(Sweep):
 
     def _declines(self, points: Sequence[Point]) -> Table:
         rows = [
-            (self.describe(p.value), _decline(p.standard.values()), _decline(p.implicit.values()))
-            for p in points
+            (self.describe(point.value), neuron, *_decline(list(networks.values())))
+            for point in points
+            for neuron, networks in (
+                ("standard", point.standard),
+                ("implicit bias", point.implicit),
+            )
         ]
-        title = "Epoch from which accuracy only declines (median; the last one: it does not)"
-        return Table(title, ("", "Standard", "Implicit bias"), rows)
+        columns = ("", "Neuron", "Best epoch", "Points lost by the last", "Only declines from")
+        return Table("After the best epoch (medians; the mean of the points lost)", columns, rows)
 
 
 def decline_begins(accuracies: Sequence[float], width: int = 3) -> int:
@@ -97,10 +110,10 @@ def gain_with_noise(points: Sequence[Point]) -> Paired | None:
     return paired(noisy_gains(points), _gains(points).get(0.0, {}))
 
 
-def noisy_gains(points: Sequence[Point]) -> dict[int, float]:
+def noisy_gains(points: Sequence[Point], reading: Reading = best_accuracy) -> dict[int, float]:
     """The gain over the standard network, mean over all fractions of wrong labels above 0, of each
     seed that has them all."""
-    noisy = [gain for fraction, gain in _gains(points).items() if fraction > 0]
+    noisy = [gain for fraction, gain in _gains(points, reading).items() if fraction > 0]
     seeds = set.intersection(*map(set, noisy)) if noisy else set()
     return {seed: fmean(gain[seed] for gain in noisy) for seed in seeds}
 
@@ -119,21 +132,27 @@ def widening(points: Sequence[Point]) -> Paired | None:
     return paired(slopes, dict.fromkeys(slopes, 0.0))
 
 
-def _gains(points: Sequence[Point]) -> dict[float, dict[int, float]]:
+def _gains(
+    points: Sequence[Point], reading: Reading = best_accuracy
+) -> dict[float, dict[int, float]]:
     found: dict[float, dict[int, float]] = {}
     for point in points:
-        standard, implicit = readings(point.standard), readings(point.implicit)
+        standard, implicit = (readings(r, reading) for r in (point.standard, point.implicit))
         seeds = standard.keys() & implicit.keys()
         found[point.value] = {seed: implicit[seed] - standard[seed] for seed in seeds}
     return found
 
 
-def _decline(runs: Iterable[Run]) -> str:
-    found = [
-        (decline_begins([line.accuracy for line in run.validations()]), run.config.epochs)
-        for run in runs
-    ]
-    if not found:
-        return "none"
-    begins, epochs = zip(*found, strict=True)
-    return f"{median(begins):g} of {max(epochs)}"
+def _decline(runs: Sequence[Run]) -> tuple[str, str, str]:
+    """Best epoch, points lost after it, and the epoch from which accuracy only declines."""
+    if not runs:
+        return "none", "", ""
+    epochs = max(run.config.epochs for run in runs)
+    best = median(run.result.best_epoch for run in runs)
+    lost = fmean(best_accuracy(run) - last_accuracy(run) for run in runs)
+    begins = median(decline_begins([line.accuracy for line in run.validations()]) for run in runs)
+    return (
+        f"{best:g} of {epochs}",
+        f"{100 * lost:.1f}",
+        "never" if begins == epochs else f"{begins:g}",
+    )

@@ -193,6 +193,11 @@ EFFECTS = (
         between("best_accuracy", "fraction", mean),
     ),
     Effect(
+        "... from less data, after the last epoch",
+        "data-fraction",
+        between("accuracy", "fraction", mean),
+    ),
+    Effect(
         "needs less data for the accuracy both reach",
         "data-fraction",
         saved("best_accuracy", "fraction"),
@@ -204,9 +209,24 @@ EFFECTS = (
         between("best_accuracy", "channels", mean),
     ),
     Effect(
+        "... at equal parameters, after the last epoch",
+        "expressivity",
+        between("accuracy", "channels", mean),
+    ),
+    Effect(
         "more accurate with wrong labels",
         "memorization",
         between("best_accuracy", "wrong_labels", above_zero),
+    ),
+    Effect(
+        "... with wrong labels, after the last epoch",
+        "memorization",
+        between("accuracy", "wrong_labels", above_zero),
+    ),
+    Effect(
+        "fits less of training labels that are partly wrong",
+        "memorization",
+        between("train_accuracy", "wrong_labels", lambda curve: -above_zero(curve)),
     ),
     Effect(
         "the gain is larger with wrong labels than without",
