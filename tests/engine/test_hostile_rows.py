@@ -225,6 +225,17 @@ def test_above_the_threshold_a_row_has_a_budget_of_sums(monkeypatch, generator):
     assert found.value.isfinite().all()
 
 
+def test_a_hard_row_does_not_use_up_the_budget_of_its_neighbour(generator):
+    """Units 0.3 apart at slope 30 take more sums than units 5 apart."""
+    spread = torch.tensor([[0.3], [5.0]], dtype=torch.float64)
+    y = spread * torch.randn(2, 60, generator=generator, dtype=torch.float64)
+    solver = ibnn.solver.Newton(reduce=False, budget=200)
+    how = {"slope": 30.0, "coupling": ibnn.Window(7), "solver": solver, "on_failure": "ignore"}
+    alone, together = ibnn.solve(y[1:], -2.0, **how), ibnn.solve(y, -2.0, **how)
+    assert together.converged.tolist() == [False, True]
+    assert torch.equal(together.value[1], alone.value[0])
+
+
 @pytest.mark.parametrize("number", [1588, 1985])
 def test_two_coupled_units_next_to_the_threshold_and_far_below(number):
     """dlam at 0.999 of the threshold of a window, and z of c = -440 within its own small range."""

@@ -243,7 +243,7 @@ def fallback_adjoint(
     equation = system(z, strength, torch.ones_like(strength), weight, units, options)
     jacobian, diagonal = equation.linearised(z)
     rtol = 1e-6 if z.dtype == torch.float32 else 1e-12
-    v = conjugate_gradients(jacobian, g, diagonal, rtol, _MOST_PRODUCTS)
+    v, _ = conjugate_gradients(jacobian, g, diagonal, rtol, _MOST_PRODUCTS)
     # the true residual, in units where squares neither under- nor overflow
     unit = g.abs().amax(-1, keepdim=True).clamp_min(torch.finfo(g.dtype).tiny)
     margin = equation.margin

@@ -46,7 +46,7 @@ class Gradient(Iteration):
         direction = -residual * (self.tau or 1.0)
         if self.step_rule == "wolfe":
             direction = self._grow(system, z, residual, direction)
-        moved, after, _ = line_search(system, z, residual, direction, halvings=60)
+        moved, after, *_ = line_search(system, z, residual, direction, halvings=60)
         return moved, after, state
 
     @staticmethod

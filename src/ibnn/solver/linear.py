@@ -13,8 +13,8 @@ def conjugate_gradients(
     diagonal: Tensor,
     rtol: float,
     max_steps: int,
-) -> Tensor:
-    """v with |J v - b| <= rtol |b|, as far as `max_steps` reach.
+) -> tuple[Tensor, Tensor]:
+    """v with |J v - b| <= rtol |b|, as far as `max_steps` reach, and the products each row took.
 
     A row that meets a direction of non-positive curvature (above the threshold) stops there and
     keeps what it has, or its first direction: still a way down the energy.
@@ -31,9 +31,11 @@ def conjugate_gradients(
     direction = y
     rho = (r * y).sum(-1, keepdim=True)
     going = b.norm(dim=-1, keepdim=True) > 0
+    products = torch.zeros(len(b), dtype=torch.int32, device=b.device)
     for step in range(max_steps):
         if not bool(going.any()):
             break
+        products = products + going.squeeze(-1)
         image = matrix(direction)
         curvature = (direction * image).sum(-1, keepdim=True)
         convex = curvature > 0
@@ -49,4 +51,4 @@ def conjugate_gradients(
         beta = torch.where(going, rho_next / rho.clamp_min(tiny), 0)
         direction = torch.where(going, y + beta * direction, direction)
         rho = torch.where(going, rho_next, rho)
-    return x * unit
+    return x * unit, products

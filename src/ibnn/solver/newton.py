@@ -1,15 +1,14 @@
 """Newton's method on the energy: directions by conjugate gradients, steps that never climb."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from ibnn.coupling.sums import Products
 from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
-from ibnn.solver.system import PairSum, ProductsAt, System
+from ibnn.solver.system import System
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,8 @@ class Newton(Iteration):
         linear_rtol: conjugate gradients stop at this fraction of the residual.
         linear_steps: their steps at most.
         halvings: of t at most.
-        budget: sums over pairs (each a residual, an energy or a product with J) after which the
-            solver stops where it is.
+        budget: sums over pairs (each a residual, an energy or a product with J) after which a row
+            stops where it is.
         reduce: whether an engine may solve in its place.
     """
 
@@ -39,10 +38,6 @@ class Newton(Iteration):
     reduce: bool = True
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
-        counted = _Counted(system.pair_sum, system.products)
-        system = replace(
-            system, pair_sum=counted, products=counted.products if system.products else None
-        )
         return self._reconsider(system, super().find(system, start, max_steps))
 
     @property
@@ -56,56 +51,43 @@ class Newton(Iteration):
         if len(unsolved):
             part, z = system.rows(unsolved), found.z[unsolved]
             residual = part.residual(z)
-            multiple = part.excess_of_step(z, residual, self._direction(part, z, residual))
+            multiple = part.excess_of_step(z, residual, self._direction(part, z, residual)[0])
             found.excess = found.excess.index_copy(
                 0, unsolved, torch.minimum(multiple, found.excess[unsolved])
             )
         return found
 
+    def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
+        return {"spent": torch.zeros(len(z), dtype=torch.int32, device=z.device)}
+
     def step(
         self, system: System, z: Tensor, residual: Tensor, state: State
     ) -> tuple[Tensor, Tensor | None, State]:
-        if isinstance(system.pair_sum, _Counted) and system.pair_sum.count > self.budget:
+        over = state["spent"] > self.budget
+        if bool(over.all()):
             return z, residual, state
-        direction = self._direction(system, z, residual)
-        moved, after, energy = line_search(
+        direction, products = self._direction(system, z, residual)
+        moved, after, energy, sums = line_search(
             system, z, residual, direction, self.halvings, state.get("energy")
         )
+        done = over.unsqueeze(-1)
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
         if not system.differentiable:
-            done = (system.excess_of_step(z, residual, direction) <= 1).unsqueeze(-1)
-            moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
-        return moved, after, {} if energy is None else {"energy": energy}
+            done = done | (system.excess_of_step(z, residual, direction) <= 1).unsqueeze(-1)
+        moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
+        state = {"spent": state["spent"] + products + sums}
+        return moved, after, state if energy is None else {**state, "energy": energy}
 
-    def _direction(self, system: System, z: Tensor, residual: Tensor) -> Tensor:
+    def _direction(self, system: System, z: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
+        """Newton's direction, and the products with J that each row took."""
         if system.differentiable_solve is not None:
             # the derivatives of conjugate gradients are not those of the solution it approaches
-            return system.differentiable_solve(z, -residual, system.strength.squeeze(-1))
+            direction = system.differentiable_solve(z, -residual, system.strength.squeeze(-1))
+            return direction, torch.zeros(len(z), dtype=torch.int32, device=z.device)
         jacobian, diagonal = system.linearised(z)
         return conjugate_gradients(
             jacobian, -residual, diagonal, self.linear_rtol, self.linear_steps
         )
-
-
-class _Counted:
-    """Sums over pairs and products with their slopes, and how many there were."""
-
-    def __init__(self, pair_sum: PairSum, products: ProductsAt | None) -> None:
-        self._pair_sum, self._products, self.count = pair_sum, products, 0
-
-    def __call__(self, z: Tensor, a: Tensor | None, order: int) -> Tensor:
-        self.count += 1
-        return self._pair_sum(z, a, order)
-
-    def products(self, z: Tensor) -> Products:
-        assert self._products is not None
-        product = self._products(z)
-
-        def counted(v: Tensor | None) -> Tensor:
-            self.count += 1
-            return product(v)
-
-        return counted
 
 
 def line_search(
@@ -115,9 +97,10 @@ def line_search(
     direction: Tensor,
     halvings: int,
     energy: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """z + t * direction with the first t = 1, 1/2, ... that lowers the energy, its residual, and
-    its energy if that was needed for every row: (rows, 2), the energy and the size of its terms.
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+    """z + t * direction with the first t = 1, 1/2, ... that lowers the energy, its residual, its
+    energy if that was needed for every row, (rows, 2), the energy and the size of its terms, and
+    the sums over pairs that each row took.
 
     Two tests that need no energy come first: on a convex energy it is enough that the slope along
     the direction is still downhill at the new point, or that the residual shrank by more than the
@@ -131,17 +114,20 @@ def line_search(
     moved, found = z, residual
     lowered = z.new_full((len(z), 2), torch.nan)
     pending = torch.arange(len(z), device=z.device)
+    sums = torch.zeros(len(z), dtype=torch.int32, device=z.device)
     length = 1.0
     for _ in range(halvings):
         part = system if len(pending) == len(z) else system.rows(pending)
         trial = z[pending] + length * direction[pending]
         after = part.residual(trial)
+        sums[pending] += 1
         downhill = (after * direction[pending]).sum(-1) <= 0
         accepted = convex[pending] & (downhill | (after.norm(dim=-1) <= enough[pending]))
         if not bool(accepted.all()):
             if energy is None:
                 energy = system.energy(z)
             now = part.energy(trial)
+            sums[pending] += 1
             before, terms = energy[pending].unbind(-1)
             fell = now[:, 0] <= before + 1e-4 * length * slope[pending] + 4 * eps * terms
             accepted = accepted | fell
@@ -152,4 +138,4 @@ def line_search(
         if not len(pending):
             break
         length /= 2
-    return moved, found, None if bool(lowered.isnan().any()) else lowered
+    return moved, found, None if bool(lowered.isnan().any()) else lowered, sums
