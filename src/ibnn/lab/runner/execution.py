@@ -12,7 +12,7 @@ from ibnn.lab.files import StrPath
 from ibnn.lab.runner.finished import Run
 from ibnn.lab.runner.outcome import Emit, Outcome
 from ibnn.lab.runner.run import run_all
-from ibnn.lab.training import Result, RunConfig, RunFolder
+from ibnn.lab.training import Result, RunConfig, RunFolder, with_checksum
 
 
 class Experiment(Protocol):
@@ -54,7 +54,7 @@ def execute(
     data.load(experiment.dataset(settings), data_root)  # missing data is told before any run
     total = Outcome()
     while True:
-        known = experiment.plan(settings, results(experiment, settings, root))
+        known = _planned(experiment, settings, root)
         tried = {*total.done, *total.skipped, *total.failed}
         new = [config for config in known if config.identity() not in tried]
         if not new:
@@ -79,22 +79,28 @@ def plan(
     experiment: Experiment, settings: Any, root: StrPath
 ) -> tuple[list[RunConfig], list[RunConfig]]:
     """The runs known so far: (finished, to train)."""
-    known = experiment.plan(settings, results(experiment, settings, root))
+    known = _planned(experiment, settings, root)
     unique = {config.identity(): config for config in known}.values()
     finished = [c for c in unique if RunFolder(root, c.identity()).status() == "finished"]
     return finished, [c for c in unique if c not in finished]
 
 
 def results(experiment: Experiment, settings: Any, root: StrPath) -> dict[str, Result]:
-    """The results on disk of every run the experiment needs, later stages included."""
+    """The results on disk of every run the experiment needs, later stages included.
+
+    By the identities of its plan: those its later stages ask for.
+    """
     found: dict[str, Result] = {}
     while True:
-        names = {config.identity() for config in experiment.plan(settings, found)}
-        folders = [RunFolder(root, name) for name in sorted(names - found.keys())]
-        finished = [folder for folder in folders if folder.status() == "finished"]
+        known = {config.identity(): config for config in experiment.plan(settings, found)}
+        folders = {
+            name: RunFolder(root, with_checksum(known[name]).identity())
+            for name in sorted(known.keys() - found.keys())
+        }
+        finished = {name: f.result() for name, f in folders.items() if f.status() == "finished"}
         if not finished:
             return found
-        found |= {folder.identity: folder.result() for folder in finished}
+        found |= finished
 
 
 def collect(
@@ -120,13 +126,19 @@ def collect(
 
 def unmeasured(experiment: Experiment, settings: Any, root: StrPath) -> list[RunConfig]:
     """The runs known so far, trained or not, on which nothing has been measured."""
-    known = experiment.plan(settings, results(experiment, settings, root))
+    known = _planned(experiment, settings, root)
     folders = [(config, RunFolder(root, config.identity())) for config in known]
     return [
         config
         for config, folder in folders
         if not any(file.exists() for file in _files(experiment, folder))
     ]
+
+
+def _planned(experiment: Experiment, settings: Any, root: StrPath) -> list[RunConfig]:
+    """The runs known so far, each as `run_all` names it: by the contents of a user's own file."""
+    known = experiment.plan(settings, results(experiment, settings, root))
+    return [with_checksum(config) for config in known]
 
 
 def _files(experiment: Experiment, folder: RunFolder) -> list[Path]:
