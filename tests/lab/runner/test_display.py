@@ -51,6 +51,18 @@ def test_time_left_counts_epochs_and_workers():
     assert left.seconds() == 0
 
 
+def test_the_time_of_a_line_is_that_of_all_epochs_since_the_one_before():
+    run = PLANE.replace(epochs=7, validate_every=5)  # and one of warm-up
+    left = TimeLeft([run])
+    left.epoch(run, metrics(1, 10.0, "warm-up"))
+    assert left.seconds() == pytest.approx(7 * 10)
+    left.epoch(run, metrics(5, 50.0))
+    assert left.seconds() == pytest.approx(2 * 10)
+    left = TimeLeft([run, run.replace(seed=1)])
+    left.epoch(run, metrics(7, 20.0))  # the last one, after two
+    assert left.seconds() == pytest.approx(8 * 10)
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(0.4, "0 s"), (59.6, "1 min 0 s"), (125, "2 min 5 s"), (7300, "2 h 1 min")],

@@ -30,6 +30,13 @@ def test_epochs_images_and_warm_up_are_counted(paces, tmp_path):
     assert estimate([IMPLICIT], alone) == pytest.approx(10 * (3.0 + 0.06) + 2 * (1.0 + 0.03))
 
 
+def test_epochs_without_a_validation_take_less(paces, tmp_path):
+    rarely = IMPLICIT.replace(validate_every=4)
+    # after epochs 4, 8 and the last, 10; after both of the warm-up
+    expected = (10 * 3.0 + 3 * 0.06) + 2 * (1.0 + 0.03)
+    assert estimate([rarely], RunnerOptions(root=tmp_path)) == pytest.approx(expected)
+
+
 def test_shares_and_held_out_images_are_not_trained_on(paces, tmp_path):
     less = STANDARD.replace(share=0.5, hold_out=0.2)
     # 400 of 1000 images; the 200 held out are validated on

@@ -81,12 +81,11 @@ def estimate(
             for c in (config, _standard(config))
         )
         n_train, n_test = _images(config, sizes[config.dataset])
-        epochs = config.epochs, config.warmup_epochs
+        validations = math.ceil(config.epochs / config.validate_every)  # the last epoch's is one
         times.append(
-            sum(
-                number * (n_train * pace.training + n_test * pace.validation)
-                for number, pace in zip(epochs, (own, warm_up), strict=True)
-            )
+            config.epochs * n_train * own.training
+            + validations * n_test * own.validation
+            + config.warmup_epochs * (n_train * warm_up.training + n_test * warm_up.validation)
         )
     return spread_over(times, options.workers)
 

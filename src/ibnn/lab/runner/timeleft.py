@@ -5,7 +5,7 @@ from statistics import fmean
 
 from ibnn.lab.models import network_kind
 from ibnn.lab.training import Metrics, RunConfig
-from ibnn.lab.training.epochs import epochs_done, total_epochs
+from ibnn.lab.training.epochs import epochs_done, epochs_since, total_epochs
 
 
 class TimeLeft:
@@ -18,10 +18,11 @@ class TimeLeft:
         self._seconds: dict[Hashable, list[float]] = {}
 
     def epoch(self, config: RunConfig, metrics: Metrics) -> None:
-        """An epoch was trained."""
+        """An epoch was trained and validated, after those since the validation before."""
         self._left[config.identity()] = total_epochs(config) - epochs_done(config, metrics)
         if metrics.stage == "training" or config.neuron == "standard":
-            self._seconds.setdefault(_shape(config), []).append(metrics.seconds)
+            seconds = metrics.seconds / epochs_since(config, metrics)
+            self._seconds.setdefault(_shape(config), []).append(seconds)
 
     def ended(self, config: RunConfig) -> None:
         """The run is done, or failed."""

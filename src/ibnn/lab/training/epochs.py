@@ -122,6 +122,13 @@ def epochs_done(config: RunConfig, metrics: Metrics) -> int:
     return metrics.epoch + (config.warmup_epochs if metrics.stage == "training" else 0)
 
 
+def epochs_since(config: RunConfig, metrics: Metrics) -> int:
+    """How many epochs the seconds of these metrics cover: those since the validation before."""
+    if metrics.stage == "warm-up":
+        return 1
+    return (metrics.epoch - 1) % config.validate_every + 1
+
+
 def neuron_of(config: RunConfig, index: int) -> str:
     """The neuron of the network that is trained in epoch number `index` (from 0)."""
     return "standard" if index < config.warmup_epochs else config.neuron
