@@ -69,6 +69,15 @@ def test_a_network_built_of_implicit_layers_or_of_none_comes_back(tmp_path: Path
         assert torch.equal(again(torch.ones(4)), model(torch.ones(4)))
 
 
+def test_one_explicit_step_comes_back_as_that(tmp_path: Path, x: Tensor) -> None:
+    network = nn.Sequential(nn.Linear(x.shape[-1], 8), nn.Linear(8, 2))
+    lite = ibnn.convert(network, lam=-0.3, solver="lite")
+    assert torch.equal(ibnn.load(ibnn.save(lite, tmp_path), network)(x), lite(x))
+    exact = ibnn.convert(network, lam=-0.3)
+    assert not torch.equal(exact(x), lite(x))
+    assert "solver" not in exact.conversion.plan.to_json()  # as older plans, which still load
+
+
 def test_tied_weights_are_stored_once_and_stay_tied(tmp_path: Path) -> None:
     def tied() -> nn.Module:
         model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2))

@@ -247,12 +247,17 @@ class TestState:
             ({"slope": 3.0, "sigma": "erf"}, "sigma=tanh, but has sigma=erf"),
             ({"slope": 3.0, "coupling": "channels"}, "coupling="),
             ({"slope": 3.0, "coupling": ibnn.Window(3)}, "coupling="),
+            ({"slope": 3.0, "solver": "lite"}, "solver=exact, but has solver=lite"),
         ],
     )
     def test_another_layers_checkpoint_is_refused_by_what_differs(self, other, said):
         state = ibnn.Conv2d(1, 2, 3, slope=3.0).state_dict()
         with pytest.raises(RuntimeError, match=said):
             ibnn.Conv2d(1, 2, 3, **other).load_state_dict(state)
+
+    def test_another_way_to_solve_the_same_equation_loads(self):
+        state = ibnn.Conv2d(1, 2, 3).state_dict()
+        ibnn.Conv2d(1, 2, 3, solver="gradient").load_state_dict(state)
 
     def test_checkpoints_without_the_record_load(self):
         state = ibnn.Conv2d(1, 2, 3, slope=3.0).state_dict()

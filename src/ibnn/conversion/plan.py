@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ibnn.conversion.coupling_data import coupling_from, data_of
-from ibnn.nn.bounds import Bounded
+from ibnn.nn.bounds import Bounded, checked_bounded
 from ibnn.nn.layer import ImplicitLayer
 
 VERSION = 1
@@ -30,6 +30,8 @@ class LayerPlan:
         learn_lam: whether lam is a parameter.
         learn_slope: whether slope is a parameter.
         bounded: limits of a learnt lam: True, False or (low, high).
+        solver: name of a solver that computes another map than the solution, as `lite` does; None
+            for all that solve the equation, which are not part of a plan.
 
     Examples:
         >>> import ibnn
@@ -44,6 +46,7 @@ class LayerPlan:
     learn_lam: bool
     learn_slope: bool
     bounded: Bounded
+    solver: str | None = None
 
     @classmethod
     def of(cls, layer: ImplicitLayer) -> "LayerPlan":
@@ -58,20 +61,23 @@ class LayerPlan:
             learn_lam=layer.learn_lam,
             learn_slope=layer.learn_slope,
             bounded=layer.bounded,
+            solver=layer.solver.name if layer.solver.approximate else None,
         )
 
     @classmethod
     def from_dict(cls, data: Any) -> "LayerPlan":
-        """The inverse of `dataclasses.asdict`, also after a detour through JSON."""
-        expected = [field.name for field in fields(cls)]
-        if not isinstance(data, Mapping) or sorted(data) != sorted(expected):
+        """The inverse of `to_dict`, also after a detour through JSON."""
+        expected = [field.name for field in fields(cls) if field.name != "solver"]
+        if not isinstance(data, Mapping) or sorted({*data} - {"solver"}) != sorted(expected):
             raise ValueError(f"expected the keys {', '.join(expected)}, got {_brief(data)}")
         if not isinstance(data["coupling"], Mapping) or not isinstance(data["sigma"], str):
             raise ValueError("coupling must be an object and sigma a name")
         for name in ("learn_lam", "learn_slope"):
             if not isinstance(data[name], bool):
                 raise ValueError(f"{name} must be true or false, got {_brief(data[name])}")
-        bounded = data["bounded"]
+        solver = data.get("solver")
+        if not (solver is None or isinstance(solver, str)):
+            raise ValueError(f"solver must be a name, got {_brief(solver)}")
         return cls(
             coupling=dict(data["coupling"]),
             sigma=data["sigma"],
@@ -79,12 +85,18 @@ class LayerPlan:
             lam=_checked("lam", data["lam"]),
             learn_lam=data["learn_lam"],
             learn_slope=data["learn_slope"],
-            bounded=bounded if isinstance(bounded, bool) else tuple(bounded),
+            bounded=checked_bounded(data["bounded"]),
+            solver=solver,
         )
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it; a solver that is no part of the plan is left out."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
     def options(self) -> dict[str, Any]:
         """The keywords a layer is made with."""
-        same = {field.name: getattr(self, field.name) for field in fields(self)}
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        same = {name: value for name, value in given.items() if value is not None}
         return {**same, "coupling": coupling_from(self.coupling)}
 
 
@@ -122,7 +134,7 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as JSON can hold it."""
-        return {"version": self.version, "layers": {n: asdict(p) for n, p in self.layers.items()}}
+        return {"version": self.version, "layers": {n: p.to_dict() for n, p in self.layers.items()}}
 
     def to_json(self) -> str:
         """The plan as text."""

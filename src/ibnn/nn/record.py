@@ -1,4 +1,5 @@
-"""What a checkpoint stores of a layer besides its weights: slope, sigma and coupling as chosen.
+"""What a checkpoint stores of a layer besides its weights: slope, sigma and coupling as chosen, and
+a solver that computes another map than the solution (`lite`).
 
 One small uint8 tensor of JSON, which safetensors can hold. It is compared on loading, so that a
 layer of slope 3 does not become one of slope 10 in silence; checkpoints of standard layers and of
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ibnn.nn.layer import ImplicitLayer
 
 KEY = "implicit_bias"
+EXACT = "exact"  # stands for any solver of the equation
 
 
 def describe(layer: "ImplicitLayer") -> dict[str, Any]:
@@ -24,6 +26,7 @@ def describe(layer: "ImplicitLayer") -> dict[str, Any]:
     if not layer.learn_slope:
         slope = layer._first_values["slope"] if layer.slope.is_meta else layer.slope
         chosen["slope"] = slope.tolist()
+    chosen["solver"] = layer.solver.name if layer.solver.approximate else EXACT
     return chosen
 
 
