@@ -499,3 +499,20 @@ def test_a_layer_warns_once_however_often_it_fails():
     assert not caught
     with pytest.raises(ConvergenceError):
         ibnn.Linear(4, 6, lam=-2.0, max_steps=1, on_failure="raise")(x)
+
+
+@pytest.mark.parametrize("how", [{"solver": "picard"}, {"solver": "lite"}, {"start": 0.0}], ids=str)
+def test_an_engine_that_cannot_serve_is_an_error_where_only_sums_are_needed(how, monkeypatch):
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    y = torch.randn(3, 8)
+    if "start" in how:
+        how = {"start": torch.zeros_like(y)}
+    with pytest.raises(ibnn.engine.EngineError, match="'triton' cannot serve here"):
+        ibnn.implicit_bias(y, -0.01, engine="triton", **how)
+
+
+@pytest.mark.parametrize("adjoint", ["implicit", "unrolled", "jfb"])
+def test_a_row_that_is_not_finite_is_nan_as_a_whole(adjoint):
+    y = torch.tensor([[0.1, torch.nan, 0.3], [0.1, 0.2, 0.3]])
+    z = ibnn.implicit_bias(y, -0.1, adjoint=adjoint, on_failure="ignore")
+    assert z.isnan().tolist() == [[True] * 3, [False] * 3]

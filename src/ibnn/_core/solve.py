@@ -106,7 +106,9 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
     )
     begin = system.y if start is None else start * p
     found = options.solver.find(system, begin, options.steps_allowed)
-    z = found.z / p
+    # as everywhere, a row that is not finite becomes NaN as a whole
+    finite = y.isfinite().all(-1) & lam.isfinite() & slope.isfinite()
+    z = torch.where(finite.unsqueeze(-1), found.z / p, torch.nan)
     converged, worst = found.excess <= 1, found.residual / slope.detach()
     monitor = options.layer_monitor
     if monitor is not None:

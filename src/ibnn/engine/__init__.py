@@ -94,9 +94,13 @@ def _choose(case: Case, name: str | None) -> Engine | None:
         reason = engine.declines(case)
         if reason is None:
             return engine
+        # of what a solve or the sums of a solver need, it has to serve something
+        needed = (
+            case._replace(operation=operation, order=0) for operation in ("solve", "pair_sum")
+        )
+        if all(engine.declines(one) is not None for one in needed):
+            raise EngineError(f"engine {name!r} cannot serve here: {reason}")
         if case.operation != "pair_sum":
-            if engine.declines(case._replace(operation="pair_sum")) is not None:
-                raise EngineError(f"engine {name!r} cannot serve here: {reason}")
             return None
     for engine in engines().values():
         if engine.declines(case) is None:
