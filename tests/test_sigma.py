@@ -159,6 +159,42 @@ def test_a_sigma_steeper_than_it_claims_is_refused():
         sigmas.resolve(Steep())
 
 
+class Kinked(ibnn.Sigma):
+    """Rises with slope 1 at 0, where autograd has none of sign(x) and |x|."""
+
+    name = "kinked"
+
+    def value(self, x):
+        return x.sign() * (1 - torch.exp(-x.abs()))
+
+    def primitive(self, x):
+        return x.abs() + torch.exp(-x.abs()) - 1
+
+
+def test_a_sigma_that_autograd_gives_another_slope_at_zero_is_refused():
+    with pytest.raises(ValueError, match=r"kinked has derivative 0 at 0, but rises .* slope 1"):
+        ibnn.implicit_bias(torch.zeros(3), -0.1, sigma=Kinked())
+
+    class Written(Kinked):
+        def derivative(self, x, order):
+            found = super().derivative(x, order)
+            return torch.exp(-x.abs()) if order == 1 else found
+
+    ibnn.implicit_bias(torch.zeros(3), -0.1, sigma=Written())
+
+
+def test_a_sigma_without_its_primitive_is_refused_at_once():
+    class Half(Kinked):
+        def value(self, x):
+            return torch.tanh(x)
+
+        def primitive(self, x):
+            return ibnn.Sigma.primitive(self, x)
+
+    with pytest.raises(NotImplementedError, match=r"Half needs a method primitive\(x\)"):
+        ibnn.implicit_bias(torch.zeros(3), -0.1, sigma=Half())
+
+
 def test_what_is_no_sigma_is_told_what_would_be():
     with pytest.raises(ValueError, match=r"sigma='relu'.*arctan.*erf.*hardtanh.*tanh"):
         ibnn.implicit_bias(torch.zeros(3), 0.01, sigma="relu")

@@ -244,12 +244,23 @@ def names() -> list[str]:
 def _check(sigma: Sigma) -> None:
     x = torch.linspace(-8, 8, 321, dtype=torch.float64)
     value, slope = sigma.value(x), sigma.derivative(x, 1)
+    sigma.primitive(x)  # or say now that it is missing: not every solve needs it
+    if not (value.isfinite().all() and slope.isfinite().all()):
+        raise ValueError(f"sigma {sigma.name} has values or slopes that are not finite")
     if not torch.allclose(value, -value.flip(0), atol=1e-9):
         raise ValueError(f"sigma {sigma.name} must be odd: sigma(-x) = -sigma(x)")
     if sigma.certified and (slope < -1e-9).any():
         raise ValueError(
             f"sigma {sigma.name} decreases somewhere, so its equation has no proven solution; "
             "set certified = False on it to use it without certificates"
+        )
+    # equal units meet at 0: autograd gives a slope of 0 to sign(x) and |x| there
+    zero, step = x.new_zeros(1), x.new_full((1,), 1e-4)
+    at_zero, measured = float(sigma.derivative(zero, 1)), float(sigma.value(step) / step)
+    if abs(at_zero - measured) > 1e-3 * max(1.0, abs(measured)):
+        raise ValueError(
+            f"sigma {sigma.name} has derivative {at_zero:.4g} at 0, but rises there with slope "
+            f"{measured:.4g}; write its derivative, where autograd has another"
         )
     if (slope.abs() > sigma.slope_bound * (1 + 1e-9)).any():
         raise ValueError(
