@@ -356,3 +356,22 @@ def test_the_shorter_way_leaves_hard_rows_to_the_longer_one():
         ibnn.implicit_bias(y, -0.2, torch.tensor(-1.0))
     above = ibnn.solve(y, 0.3, 10.0)
     assert above.converged.all()
+
+
+def test_a_convolution_does_not_join_the_examples_of_a_batch():
+    with pytest.raises(ValueError, match=r"dims=\(-4, -1\) reach beyond the 3 dims"):
+        ibnn.Conv2d(1, 2, 3, coupling=ibnn.Uniform((-4, -1)))
+
+
+def test_a_coupling_of_channels_needs_one_slope_as_it_needs_one_lam():
+    layer = ibnn.Conv2d(1, 3, 3, slope=[10.0, 5.0, 3.0])
+    with pytest.raises(ValueError, match="needs one slope; the layer has 3"):
+        layer.coupling = "channels"
+    assert layer(torch.zeros(1, 1, 4, 4)).shape == (1, 3, 2, 2)
+
+
+def test_bounds_that_leave_nothing_are_refused():
+    with pytest.raises(ValueError, match=r"bounded=\(0.2, 0.3\) lies above 0.095"):
+        ibnn.Linear(4, 8, lam=0.25, bounded=(0.2, 0.3))
+    with pytest.raises(ValueError, match=r"bounded must be True, False or .* got '01'"):
+        ibnn.Linear(4, 8, bounded="01")

@@ -54,7 +54,7 @@ def checked_bounded(bounded: Any) -> Bounded:
     if isinstance(bounded, bool):
         return bounded
     try:
-        low, high = map(float, bounded)
+        low, high = (0.0, 0.0) if isinstance(bounded, str) else map(float, bounded)
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not low < high:
@@ -83,7 +83,14 @@ def check_lam(
 ) -> None:
     """Warns where the lam that is used is not the one given, or z may not be the only solution."""
     if bounded and learnt:
-        acting = limits_of(bounded, slope, coupling, sigma).keep(lam.detach())
+        limits = limits_of(bounded, slope, coupling, sigma)
+        low, high = limits.low, limits.high
+        if low is not None and high is not None and bool((high <= low).any()):
+            raise ValueError(
+                f"bounded={bounded} lies above {float(high.min()):.4g}, 0.95 of the threshold of "
+                "uniqueness; choose a lower pair, or bounded=False"
+            )
+        acting = limits.keep(lam.detach())
         given, used = torch.broadcast_tensors(lam.detach(), acting)
         changed = given != used
         if bool(changed.any()):

@@ -127,6 +127,12 @@ class ImplicitLayer(nn.Module):
                 f"coupling dims={resolved.dims} must count from the end in a layer, "
                 "where the first dim may be the batch"
             )
+        units = None if self._spatial_dims is None else self._spatial_dims + 1
+        if units is not None and min(resolved.dims) < -units:
+            raise ValueError(
+                f"coupling dims={resolved.dims} reach beyond the {units} dims of the units of a "
+                f"{type(self).__name__}: it would join examples of a batch"
+            )
         if any(True for _ in resolved.parameters()) or any(True for _ in resolved.buffers()):
             self.__dict__.pop("coupling", None)
             super().__setattr__("coupling", _on_device(resolved, device))
@@ -174,11 +180,13 @@ class ImplicitLayer(nn.Module):
         before, coupling_name = getattr(self, name), self._coupling_name
         self._set_choice(name, value)
         try:
-            if name == "coupling" and self._lam_count() == 1 < self.lam.numel():
-                raise ValueError(
-                    f"coupling {value!r} joins channels, which needs one lam; "
-                    f"the layer has {self.lam.numel()}"
-                )
+            if name == "coupling" and self._lam_count() == 1:
+                for own, tensor in (("lam", self.lam), ("slope", self.slope)):
+                    if tensor.numel() > 1:
+                        raise ValueError(
+                            f"coupling {value!r} joins channels, which needs one {own}; "
+                            f"the layer has {tensor.numel()}"
+                        )
             self._write_options()
         except (TypeError, ValueError):
             self._set_choice(name, before)
