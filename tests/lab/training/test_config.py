@@ -1,13 +1,18 @@
 """A run is named by what changes its result."""
 
 import json
+import re
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import ibnn
+from ibnn import sigma
 from ibnn.lab.models import network_names, neuron_names
 from ibnn.lab.training import ConfigError, RunConfig
+from ibnn.lab.training.config import CHOICES
 
 # Stored: these names are on users' disks. They may change only with config.PROTOCOL.
 STORED = {
@@ -78,6 +83,9 @@ def test_what_cannot_change_the_result_does_not_change_the_name():
     plane = RunConfig(dataset="moons", network="perceptron")
     assert plane.replace(layers=3, channels=8).identity() == plane.identity()
     assert plane.replace(hidden=9).identity() != plane.identity()
+    adamw = standard.replace(optimizer="adamw")
+    assert adamw.replace(momentum=0.5).identity() == adamw.identity()
+    assert standard.replace(momentum=0.5).identity() != standard.identity()
 
 
 @pytest.mark.parametrize(
@@ -139,6 +147,7 @@ def test_an_unknown_key_is_named_with_its_nearest_neighbour():
         ({"lam": (0.1, 0.2), "layers": 3}, "lam is (0.1, 0.2), expected one value or 3"),
         ({"coupling": "window"}, "window is 0, expected the side of the window, at least 1"),
         ({"seed": -1}, "seed is -1, expected 0 or more"),
+        ({"lr_low": 0.1}, "lr_low is 0.1, expected at most lr_high, which is 0.01"),
     ],
 )
 def test_a_wrong_value_is_named_with_what_was_expected(values, message):
@@ -164,6 +173,30 @@ def test_a_control_is_named_by_the_settings_it_uses():
     plain = RunConfig(dataset="digits", neuron="instance-norm")
     assert plain.replace(lam=-0.2, slope=3.0, bounded=False).identity() == plain.identity()
     assert plain.identity() != RunConfig(dataset="digits").identity()
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "meant"),
+    [("sigma", "tahn", "tanh"), ("solver", "newtn", "newton"), ("adjoint", "jbf", "jfb")],
+)
+def test_a_misspelt_part_of_the_neuron_names_no_run(name, wrong, meant):
+    with pytest.raises(ConfigError) as caught:
+        RunConfig.from_dict({"dataset": "digits", name: wrong})
+    message = str(caught.value)
+    assert message.startswith(f"{name} is {wrong!r}, expected one of ")
+    assert message.endswith(f"; did you mean {meant!r}?")
+    assert "\n" not in message
+
+
+def test_the_adjoints_of_a_run_are_those_of_the_neuron():
+    with pytest.raises(ValueError, match=re.escape(str(CHOICES["adjoint"]))):
+        ibnn.implicit_bias(torch.zeros(1, 2), 0.1, adjoint="no-such-adjoint")
+
+
+def test_a_registered_sigma_names_a_run():
+    sigma.register(sigma.Peaked(0.25, "quarter-peaked"))
+    own = RunConfig(dataset="digits", neuron="implicit", sigma="quarter-peaked")
+    assert own.identity() != own.replace(sigma="peaked").identity()
 
 
 @pytest.mark.parametrize("text", ["{", "[1]", "{}"])

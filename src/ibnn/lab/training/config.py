@@ -11,6 +11,8 @@ from dataclasses import MISSING, Field, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from ibnn import sigma as sigmas
+from ibnn import solver as solvers
 from ibnn.lab.models import network_kind, network_names, neuron_kind, neuron_names
 from ibnn.lab.models.transformer import PLACES
 from ibnn.lab.registry import expected
@@ -23,6 +25,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "initialisation": ("paper", "torch"),
     "coupling": ("space", "channels", "layer", "window"),
     "window_profile": ("box", "gaussian"),
+    "adjoint": ("implicit", "unrolled", "jfb"),
     "dtype": ("float32", "float64"),
     "adversarial_norm": ("linf", "l2"),
     "place": tuple(PLACES),
@@ -180,6 +183,8 @@ class RunConfig:
         if not self.adversarial_eps:
             names = ("adversarial_steps", "adversarial_norm")
             found |= dict.fromkeys(names, "adversarial_eps is 0")
+        if self.optimizer != "sgd":
+            found["momentum"] = f"optimizer is {self.optimizer!r}"
         return found
 
     def _canonical(self) -> str:
@@ -195,7 +200,12 @@ class RunConfig:
         return json.dumps(kept, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
     def _check(self) -> None:
-        registered = {"network": network_names(), "neuron": neuron_names()}
+        registered = {
+            "network": network_names(),
+            "neuron": neuron_names(),
+            "sigma": sigmas.names(),
+            "solver": solvers.names(),
+        }
         for name, known in (registered | CHOICES).items():
             value = getattr(self, name)
             if value not in known:
@@ -210,6 +220,8 @@ class RunConfig:
             )
         for name in ("lr_low", "lr_high", "slope"):
             _demand(getattr(self, name) > 0, name, self, "a positive number")
+        most = f"at most lr_high, which is {self.lr_high:g}"
+        _demand(self.lr_low <= self.lr_high, "lr_low", self, most)
         for name in ("warmup_epochs", "seed", "adversarial_eps", "weight_decay"):
             _demand(getattr(self, name) >= 0, name, self, "0 or more")
         _demand(self.clip is None or self.clip > 0, "clip", self, "a positive number or null")
