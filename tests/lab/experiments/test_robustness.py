@@ -116,6 +116,9 @@ def test_means_and_drops_leave_the_clean_point_out(root):
         curve = run.measured[WHITE_BOX]
         assert robust_accuracy(runs)[seed] == pytest.approx(fmean(curve[1:]))
         assert drop(runs)[seed] == pytest.approx(curve[0] - fmean(curve[1:]))
+    findings = json.loads((root / "pgd-digits" / "findings.json").read_text())
+    said = [findings["headline"], *(claim["measured"] for claim in findings["claims"])]
+    assert all("mean over all eps above 0" in text for text in said)
 
 
 @pytest.mark.parametrize(("name", "lines"), [("pgd", 9 * (2 + 2 * 4)), ("pixle", 6)])

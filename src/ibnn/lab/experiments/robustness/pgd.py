@@ -20,6 +20,7 @@ from ibnn.lab.stats import Paired, claim, difference, paired, percent, sentence
 
 SIZES = 8  # of eps, beside 0
 WHITE_BOX, TRANSFER = "white_box", "transfer"
+MEAN = "mean over all eps above 0"  # see `robust_accuracy`
 
 
 def sizes(dataset: str) -> list[float]:
@@ -93,8 +94,8 @@ class PgdCurves(RobustnessExperiment):
         robust = sentence(white, networks.IS_ROBUST, "more", "less")
         return (
             f"With λ learnt ({median_lam(groups[LEARNT])}) and the same white-box attack, "
-            f"{robust}: robust accuracy, mean over all eps, {difference(white)}. Attacked through "
-            f"its twin, as in the paper: {difference(_against(groups, LEARNT, TRANSFER))}."
+            f"{robust}: robust accuracy, {MEAN}, {difference(white)}. Attacked through its twin, "
+            f"as in the paper: {difference(_against(groups, LEARNT, TRANSFER))}."
         )
 
     def claims(self, groups: Groups, name: str) -> list[Claim]:
@@ -104,13 +105,13 @@ class PgdCurves(RobustnessExperiment):
             claim(
                 f"{name}: robust accuracy under PGD is above the standard network's (the paper's "
                 "attack: through the λ = 0 twin).",
-                f"Transfer, mean over all eps: {difference(transferred)}",
+                f"Transfer, {MEAN}: {difference(transferred)}",
                 transferred,
             ),
             claim(
                 f"{name}: the same when both face the same white-box attack.",
-                f"White box, mean over all eps: {difference(white)}. Drop from the clean accuracy, "
-                f"implicit minus standard: {difference(lost)}",
+                f"White box, {MEAN}: {difference(white)}. Drop from the clean accuracy, implicit "
+                f"minus standard: {difference(lost)}",
                 white,
                 ours=True,
             ),
