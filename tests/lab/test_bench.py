@@ -199,6 +199,11 @@ def test_every_table_is_written(tmp_path):
     assert markdown("layers", rows).count("\n|") == 4
 
 
+def test_a_cell_of_a_table_stays_text():
+    table = markdown("growth", [{"units": "|z|", "engine": "<b> *own* my_engine"}])
+    assert table.splitlines()[-1].startswith(r"| \|z\| | - | &lt;b&gt; \*own\* my\_engine | - |")
+
+
 def test_an_unknown_section_or_engine_is_refused_by_name():
     with pytest.raises(ValueError, match="only is 'speed', expected one of layers"):
         BenchSettings(only="speed")

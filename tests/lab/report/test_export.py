@@ -104,6 +104,16 @@ def test_the_page_opens_with_a_line_for_each_report(tmp_path):
     ]
 
 
+def test_text_stays_text_in_every_column_of_the_page(tmp_path):
+    settings = [["Data", "mine, |1|_000_ training and 500 validation examples"]]
+    report(tmp_path / "results", preset="c|p|u", settings=settings, headline="At |λ| = 1")
+    page, *_ = export(tmp_path / "results", tmp_path / "out")
+    line = page.read_text().split("\n\n")[2].splitlines()[2]
+    cells = re.split(r"(?<!\\)\|", line)[1:-1]
+    assert len(cells) == 7
+    assert cells[2:6] == [r" c\|p\|u ", " - ", r" \|1\|\_000\_ ", r" At \|λ\| = 1 "]
+
+
 def test_what_the_paper_says_and_what_we_ask_are_two_tables(tmp_path):
     claims = [
         {"paper": "said", "measured": "a", "agrees": "yes"},  # as older reports left it

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from ibnn.lab import files
 from ibnn.lab.bench.machine import describe
+from ibnn.lab.report.markdown import table as markdown_table
 from ibnn.lab.report.output import csv_text
 
 Rows = Sequence[dict[str, Any]]
@@ -98,15 +99,11 @@ def _fitting(cells: Mapping[str, Sequence[str]], width: int) -> list[str]:
 
 
 def markdown(section: str, rows: Rows) -> str:
-    """A heading and one table; `|` inside a cell is escaped."""
+    """A heading and one table."""
     columns = COLUMNS[section]
-    lines = [f"## {TITLES[section]}", ""]
-    lines.append("| " + " | ".join(column.replace("_", " ") for column in columns) + " |")
-    lines.append("|" + "---|" * len(columns))
-    for row in rows:
-        cells = (text(row.get(column)).replace("|", "\\|") for column in columns)
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
+    names = [column.replace("_", " ") for column in columns]
+    cells = ([text(row.get(column)) for column in columns] for row in rows)
+    return "\n".join([f"## {TITLES[section]}", "", *markdown_table(names, cells)]) + "\n"
 
 
 def save(

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from ibnn.lab import files
 from ibnn.lab.files import StrPath
 from ibnn.lab.report.entry import Entry, read_entries
-from ibnn.lab.report.markdown import claim_tables, plain
+from ibnn.lab.report.markdown import Marked, claim_tables, plain, table
 from ibnn.lab.report.overview import by_experiment
 
 README = "README.md"
@@ -24,6 +24,7 @@ _INTRODUCTION = (
     "*Answers* counts the claims and questions of a report by their answer (open: not decided). "
     "The report itself has settings, tables, figures and a CSV file with every number."
 )
+_COLUMNS = ("Experiment", "Dataset", "Preset", "Epochs", "Examples", "Headline", "Answers")
 
 
 def overview_page(target: StrPath) -> str:
@@ -41,20 +42,16 @@ def overview_page(target: StrPath) -> str:
 
 
 def _summary(entries: Sequence[Entry]) -> str:
-    lines = [
-        "| Experiment | Dataset | Preset | Epochs | Examples | Headline | Answers |",
-        "| --- | --- | --- | --- | --- | --- | --- |",
-    ]
-    for entry in entries:
-        findings = entry.findings
-        cells = (
-            f"[{plain(findings['title'])}]({_link(entry)})",
-            *(plain(entry.where), findings["preset"], entry.epochs or "-", entry.examples),
-            SMOKE if entry.is_smoke else plain(shortened(findings["headline"])),
+    rows = [
+        (
+            Marked(f"[{plain(entry.findings['title'])}]({_link(entry)})"),
+            *(entry.where, entry.findings["preset"], entry.epochs or "-", entry.examples),
+            Marked(SMOKE) if entry.is_smoke else shortened(entry.findings["headline"]),
             _answers(entry),
         )
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+        for entry in entries
+    ]
+    return "\n".join(table(_COLUMNS, rows))
 
 
 def _link(entry: Entry) -> str:
