@@ -455,6 +455,37 @@ REFUSED = {
         ValueError,
         "step_rule='exact'",
     ),
+    "no halving at all": (lambda: ibnn.solver.Newton(halvings=0), ValueError, "halvings .*got 0"),
+    "a tolerance as text": (
+        lambda: ibnn.solver.Newton(linear_rtol="a"),
+        ValueError,
+        "linear_rtol must be positive, got 'a'",
+    ),
+    "a negative ridge": (lambda: ibnn.solver.Anderson(ridge=-1), ValueError, "ridge .*got -1"),
+    "a tau without end": (lambda: ibnn.solver.Gradient(tau=torch.inf), ValueError, "tau .*got inf"),
+    "a solver without a name": (
+        lambda: ibnn.implicit_bias(
+            torch.ones(3), 0.01, solver=type("Mine", (ibnn.solver.Solver,), {})()
+        ),
+        TypeError,
+        "solver .* needs a name",
+    ),
+    "lam learnt by a word": (
+        lambda: ibnn.Linear(2, 4, learn_lam="no"),
+        TypeError,
+        "learn_lam must be True or False, got 'no'",
+    ),
+    "lam of a layer as a flag": (lambda: ibnn.Linear(2, 4, lam=True), TypeError, "lam must be"),
+    "the largest move of no units": (
+        lambda: ibnn.theory.largest_move(-0.1, 0),
+        ValueError,
+        "units must be a number of at least 1",
+    ),
+    "a model in place of its folder": (
+        lambda: ibnn.load(torch.nn.Linear(2, 2), "folder"),
+        TypeError,
+        "the folder first",
+    ),
     "a tau below zero": (lambda: ibnn.solver.Gradient(tau=-1.0), ValueError, "tau .*-1.0"),
     "a slope tensor of an energy": (
         lambda: ibnn.energy(torch.ones(3), torch.ones(3), 0.1, torch.tensor(-10.0)),

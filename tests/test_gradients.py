@@ -199,7 +199,7 @@ def bias(z):
 def test_a_row_that_needs_no_step_has_a_gradient_when_unrolled(lam):
     results = []
     for adjoint in ("implicit", "unrolled"):
-        for solver in ("newton", Newton(reduce=False)):
+        for solver in ("newton", Newton(use_engine=False)):
             y = torch.full((1, 6), 0.3, dtype=torch.float64, requires_grad=True)
             strength = torch.tensor(lam, dtype=torch.float64, requires_grad=True)
             start = y if lam else torch.tensor([ROW], dtype=torch.float64)

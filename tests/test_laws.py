@@ -115,7 +115,7 @@ def test_above_zero_it_does_not(share):
 
 
 DESCENDING = [
-    ibnn.solver.Newton(reduce=False),
+    ibnn.solver.Newton(use_engine=False),
     ibnn.solver.Gradient(),
     ibnn.solver.Gradient("armijo"),
     ibnn.solver.Gradient("wolfe"),

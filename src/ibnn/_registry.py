@@ -63,6 +63,7 @@ class Registry(Generic[T]):
             )
         if not isinstance(part, self.kind):
             raise TypeError(f"{self.what} must be a name or a {self.kind.__name__}, got {part!r}")
+        self._name(part)
         return part
 
     def key(self, part: T) -> str:
@@ -85,6 +86,8 @@ class Registry(Generic[T]):
             )
         return found
 
-    @staticmethod
-    def _name(part: Any) -> str:
-        return part.name
+    def _name(self, part: Any) -> str:
+        name = getattr(part, "name", None)
+        if not isinstance(name, str):
+            raise TypeError(f"{self.what} {part!r} needs a name, as an attribute of its class")
+        return name

@@ -6,13 +6,13 @@ says by how much.
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
+from ibnn._checks import is_number
 from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling, Dense, Uniform, Window
 from ibnn.sigma import Sigma
@@ -139,7 +139,11 @@ def largest_move(lam: float, units: int | Sequence[int], coupling: Coupling | No
         >>> round(largest_move(-0.1, 10_000), 3)  # the paper's: 10
         5.774
     """
-    count = units if isinstance(units, int) else math.prod(units)
+    count = math.prod(units) if isinstance(units, Sequence) else int(units)
+    if count < 1:
+        raise ValueError(
+            f"units must be a number of at least 1, or the shape of a row, got {units!r}"
+        )
     if coupling is None or isinstance(coupling, Uniform):
         return abs(lam) * math.sqrt((count**2 - 1) / (3 * count))
     return abs(lam) * largest_row_sum(coupling, units) * math.sqrt(count)
@@ -201,7 +205,7 @@ def largest_row_sum(coupling: Coupling | None, units: int | Sequence[int] | None
 
 def _check_slope(slope: Any) -> None:
     if not isinstance(slope, Tensor):
-        if not isinstance(slope, Real) or isinstance(slope, bool):
+        if not is_number(slope):
             raise TypeError(f"slope must be a number or a tensor, got {slope!r}")
         allowed = 0 < float(slope) < math.inf
     elif slope.is_meta or not is_plain():

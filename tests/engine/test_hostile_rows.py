@@ -229,7 +229,7 @@ def test_a_hard_row_does_not_use_up_the_budget_of_its_neighbour(generator):
     """Units 0.3 apart at slope 30 take more sums than units 5 apart."""
     spread = torch.tensor([[0.3], [5.0]], dtype=torch.float64)
     y = spread * torch.randn(2, 60, generator=generator, dtype=torch.float64)
-    solver = ibnn.solver.Newton(reduce=False, budget=200)
+    solver = ibnn.solver.Newton(use_engine=False, budget=200)
     how = {"slope": 30.0, "coupling": ibnn.Window(7), "solver": solver, "on_failure": "ignore"}
     alone, together = ibnn.solve(y[1:], -2.0, **how), ibnn.solve(y, -2.0, **how)
     assert together.converged.tolist() == [False, True]

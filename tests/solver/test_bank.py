@@ -13,7 +13,7 @@ PRECISIONS = list(library.DTYPES)
 # is what is tested. The slow run grants the default of each solver.
 SOLVERS = {
     Newton(): 60,
-    Newton(reduce=False): 60,
+    Newton(use_engine=False): 60,
     Gradient(): 60,
     Gradient("armijo"): 25,
     Gradient("wolfe"): 25,
@@ -209,7 +209,7 @@ def test_solvers_can_be_named_and_a_user_may_bring_one():
         name = "newton, twice"
 
         def find(self, system, start, max_steps):
-            inner = Newton(reduce=False)
+            inner = Newton(use_engine=False)
             return inner.find(system, inner.find(system, start, max_steps).z, max_steps)
 
     y = torch.linspace(-0.3, 0.4, 8, dtype=torch.float64).requires_grad_()
@@ -218,3 +218,7 @@ def test_solvers_can_be_named_and_a_user_may_bring_one():
         z = ibnn.implicit_bias(y, -0.3, solver=solver)
         torch.testing.assert_close(z, expected, rtol=0, atol=1e-11)
         torch.autograd.grad(z.sum(), y)
+
+
+def test_options_of_programs_exported_before_their_renaming_are_read():
+    assert ibnn.solver.lookup('newton{"reduce":false}') == Newton(use_engine=False)

@@ -11,6 +11,7 @@ import torch
 from ibnn import engine as engines
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
+from ibnn._checks import is_number
 from ibnn._core.solution import Monitor, monitors
 from ibnn._registry import registry_cache
 from ibnn.coupling import sums as pair_sums
@@ -55,11 +56,11 @@ class SolveOptions:
         if self.engine is not None:
             engines.check_name(self.engine)
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
-            if value is not None and not (_is_number(value, Real) and 0 <= value < math.inf):
+            if value is not None and not (is_number(value, Real) and 0 <= value < math.inf):
                 raise ValueError(f"{name} must be a non-negative number, got {value!r}")
             object.__setattr__(self, name, None if value is None else float(value))
         steps = self.max_steps
-        if steps is not None and not (_is_number(steps, int) and steps >= 0):
+        if steps is not None and not (is_number(steps, int) and steps >= 0):
             raise ValueError(f"max_steps must be a non-negative int, got {steps!r}")
         parts = (
             f"sums={pair_sums.REGISTRY.key(self.sums)}",
@@ -96,10 +97,6 @@ class SolveOptions:
     def layer_monitor(self) -> Monitor | None:
         """Where the solve leaves its record, while the layer it belongs to is alive."""
         return monitors.get(self.monitor)
-
-
-def _is_number(value: Any, kind: type) -> bool:
-    return isinstance(value, kind) and not isinstance(value, bool)
 
 
 # fields that are written as they are, and how each is read back

@@ -2,11 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from numbers import Real
 
 import torch
 from torch import Tensor
 
+from ibnn._checks import is_number
 from ibnn.coupling import Coupling
 
 
@@ -92,7 +92,7 @@ class Rows:
     def checked(self, name: str, value: "float | Tensor") -> Tensor:
         """lam or slope as a tensor: a scalar, or a value per channel."""
         if not isinstance(value, Tensor):
-            if not isinstance(value, Real) or isinstance(value, bool):
+            if not is_number(value):
                 raise TypeError(f"{name} must be a number or a tensor, got {type(value).__name__}")
             if not -math.inf < value < math.inf or (name == "slope" and value <= 0):
                 wanted = "positive and finite" if name == "slope" else "finite"

@@ -4,11 +4,11 @@ import copy
 import math
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from numbers import Real
 from typing import Any
 
 from torch import nn
 
+from ibnn._checks import is_number
 from ibnn.conversion.layer_class import kind_of
 from ibnn.coupling import Coupling
 
@@ -71,7 +71,7 @@ def lam_of_layers(
 
 
 def _number(value: Any, lam: Any) -> float:
-    if not isinstance(value, Real) or isinstance(value, bool):
+    if not is_number(value):
         raise TypeError(
             f"lam must be a number, or numbers by name pattern, got {value!r}"
             if callable(lam)

@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from ibnn._checks import is_number
 from ibnn.conversion.coupling_data import coupling_from, data_of
 from ibnn.nn.bounds import Bounded, checked_bounded
 from ibnn.nn.layer import ImplicitLayer
@@ -190,7 +191,7 @@ def _checked(name: str, value: Any) -> Value:
     many = isinstance(value, Sequence) and not isinstance(value, str)
     numbers: tuple[Any, ...] = tuple(value) if many else (value,)
     for number in numbers:
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
+        if not is_number(number):
             raise ValueError(f"{name} must be a number or a list of them, got {_brief(value)}")
         if not math.isfinite(number):
             raise ValueError(f"{name} must be finite, got {_brief(value)}")

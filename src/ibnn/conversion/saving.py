@@ -91,6 +91,8 @@ def load(folder: Folder, model: Model) -> Model:
         tensor(-0.5000, requires_grad=True)
     """
     safetensors = _safetensors()
+    if isinstance(folder, nn.Module):
+        raise TypeError("load takes the folder first, then the model")
     path = Path(folder)
     if (path / INDEX).is_file():
         plan, files = _read_index(path)

@@ -37,6 +37,8 @@ def number_or_channels(name: str, value: Any, channels: int | None, dtype: torch
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be real and floating-point, got {dtype}")
     try:
+        if isinstance(value, bool):
+            raise TypeError
         tensor = torch.as_tensor(value, dtype=dtype, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(

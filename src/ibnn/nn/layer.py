@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ibnn import solver as solvers
+from ibnn._checks import check_flag
 from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor, monitors
@@ -89,6 +90,8 @@ class ImplicitLayer(nn.Module):
         `spatial_dims` what the coupling names of a convolution mean."""
         self._spatial_dims, self._channels = spatial_dims, channels
         self.sigma = resolve_sigma(sigma)
+        check_flag("learn_lam", learn_lam)
+        check_flag("learn_slope", learn_slope)
         self.learn_lam, self.learn_slope = learn_lam, learn_slope
         self.bounded = bounded = checked_bounded(bounded)
         self.solver = solvers.resolve(solver)

@@ -1,10 +1,10 @@
 """Groups of parameters for an optimizer: lam, slope and couplings apart from the weights."""
 
-from numbers import Real
 from typing import Any
 
 from torch import nn
 
+from ibnn._checks import check_at_least_0
 from ibnn.nn.layer import ImplicitLayer
 
 
@@ -36,8 +36,7 @@ def parameter_groups(
         raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
     lam_lr = lr if lam_lr is None else lam_lr
     for name, value in (("lr", lr), ("weight_decay", weight_decay), ("lam_lr", lam_lr)):
-        if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < float("inf"):
-            raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+        check_at_least_0(name, value)
     neuron = set()
     for layer in model.modules():
         if isinstance(layer, ImplicitLayer):

@@ -32,6 +32,8 @@ REGISTRY: Registry[Solver] = Registry("solver", Solver)
 NEWTON = REGISTRY.register(Newton())
 for _kind in (Gradient, Picard, Anderson, Broyden, Lite):
     REGISTRY.register(_kind())
+# options of programs exported by older versions
+_RENAMED = {"reduce": "use_engine"}
 _KINDS: dict[str, type[Solver]] = {name: type(REGISTRY.lookup(name)) for name in REGISTRY.names()}
 
 
@@ -80,5 +82,7 @@ def lookup(text: str) -> Solver:
     """The solver with this key; an unnamed one must still be alive in this process."""
     name, brace, options = text.partition("{")
     if brace and name in _KINDS:
-        return _KINDS[name](**json.loads(brace + options))
+        chosen: dict[str, Any] = json.loads(brace + options)
+        renamed = {_RENAMED.get(option, option): value for option, value in chosen.items()}
+        return _KINDS[name](**renamed)
     return REGISTRY.lookup(text)

@@ -1,12 +1,12 @@
 """Anderson acceleration: Picard's iteration, mixed from its last few iterates."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from ibnn._checks import check_at_least_0, check_whole
 from ibnn.solver.base import Iteration, State
 from ibnn.solver.system import System
 
@@ -30,8 +30,8 @@ class Anderson(Iteration):
     ridge: float = 1e-10
 
     def __post_init__(self) -> None:
-        if not isinstance(self.memory, Integral) or self.memory < 1:
-            raise ValueError(f"memory must be a whole number of at least 1, got {self.memory!r}")
+        check_whole("memory", self.memory, 1)
+        check_at_least_0("ridge", self.ridge)
 
     def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
         history = z.new_zeros(len(z), self.memory, z.shape[-1])

@@ -1,12 +1,12 @@
 """Broyden's method with limited memory: a secant model of J^-1, built from the steps taken."""
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
+from ibnn._checks import check_whole
 from ibnn.solver.base import Iteration, State
 from ibnn.solver.system import System
 
@@ -27,8 +27,7 @@ class Broyden(Iteration):
     memory: int = 20
 
     def __post_init__(self) -> None:
-        if not isinstance(self.memory, Integral) or self.memory < 1:
-            raise ValueError(f"memory must be a whole number of at least 1, got {self.memory!r}")
+        check_whole("memory", self.memory, 1)
 
     def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
         pairs = z.new_zeros(len(z), self.memory, z.shape[-1])

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ibnn._checks import check_positive
 from ibnn.solver.base import Iteration, State
 from ibnn.solver.newton import line_search
 from ibnn.solver.system import System
@@ -34,8 +35,8 @@ class Gradient(Iteration):
             raise ValueError(
                 f"step_rule={self.step_rule!r} is not known; expected 'fixed', 'armijo' or 'wolfe'"
             )
-        if self.tau is not None and not self.tau > 0:
-            raise ValueError(f"tau must be positive, got {self.tau!r}")
+        if self.tau is not None:
+            check_positive("tau", self.tau)
 
     def step(
         self, system: System, z: Tensor, residual: Tensor, state: State

@@ -6,6 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from ibnn._checks import check_flag, check_positive, check_whole
 from ibnn.solver.base import Found, Iteration, State
 from ibnn.solver.linear import conjugate_gradients
 from ibnn.solver.system import System
@@ -25,7 +26,7 @@ class Newton(Iteration):
         halvings: of t at most.
         budget: sums over pairs (each a residual, an energy or a product with J) after which a row
             stops where it is.
-        reduce: whether an engine may solve in its place.
+        use_engine: whether an engine may solve in its place.
     """
 
     name: ClassVar[str] = "newton"
@@ -35,14 +36,20 @@ class Newton(Iteration):
     linear_steps: int = 200
     halvings: int = 40
     budget: int = 2000
-    reduce: bool = True
+    use_engine: bool = True
+
+    def __post_init__(self) -> None:
+        check_positive("linear_rtol", self.linear_rtol)
+        for name in ("linear_steps", "halvings", "budget"):
+            check_whole(name, getattr(self, name), 1)
+        check_flag("use_engine", self.use_engine)
 
     def find(self, system: System, start: Tensor, max_steps: int) -> Found:
         return self._reconsider(system, super().find(system, start, max_steps))
 
     @property
     def allows_engine(self) -> bool:
-        return self.reduce
+        return self.use_engine
 
     @torch.no_grad()
     def _reconsider(self, system: System, found: Found) -> Found:
