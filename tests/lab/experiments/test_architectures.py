@@ -15,6 +15,7 @@ from ibnn.lab.experiments.architectures.amounts import (
     base,
 )
 from ibnn.lab.experiments.architectures.record import Record, Records
+from ibnn.lab.experiments.controls.claims import solve_needed
 
 NOISE = (0.0, 0.002, -0.001, 0.001, -0.002)
 
@@ -70,6 +71,13 @@ def test_sentences_turn_with_the_numbers(implicit, control, gain, solve):
     found = answers(records(lambda arm: levels.get(arm, control)))
     assert found[GAIN] == gain
     assert found[SOLVE] == solve
+
+
+def test_the_gain_needs_the_solve_by_the_rule_of_the_controls():
+    levels = {STANDARD: 0.5, IMPLICIT: 0.6, "mean-field": 0.6, "instance-norm": 0.7}
+    found = claims.needs_solve(records(levels.__getitem__))
+    outcomes = {"mean-field": "equivalent", "instance-norm": "worse"}
+    assert (found.agrees, found.measured) == solve_needed(outcomes)
 
 
 def test_four_pairs_decide_nothing():

@@ -5,6 +5,7 @@ from statistics import fmean, median
 
 from ibnn.lab.experiments.architectures.amounts import CONTROLS, IMPLICIT, STANDARD, WIDER
 from ibnn.lab.experiments.architectures.record import Record, Records
+from ibnn.lab.experiments.controls.claims import solve_needed
 from ibnn.lab.models import network_kind
 from ibnn.lab.results import Answer, Claim, Table
 from ibnn.lab.stats import Paired, claim, paired
@@ -59,19 +60,14 @@ def _claims(records: Records) -> list[Claim]:
 
 
 def needs_solve(records: Records) -> Claim:
-    """ "The gain needs the implicit solve", by the rule of the plan."""
+    """ "The gain needs the implicit solve", by the rule of the plan and of `controls`."""
     question = f"{NAMES[records.network]}: the gain needs the implicit solve."
     gain = family(records, (STANDARD,))[STANDARD]
     if gain.decision != "better":
         return Claim(question, "There is no gain to explain.", "not decided")
     found = {other: judged.decision for other, judged in family(records, CONTROLS).items()}
-    as_good = [other for other, decision in found.items() if decision in ("worse", "equivalent")]
-    open_ones = [other for other, decision in found.items() if decision == "not decided"]
-    if as_good:
-        return Claim(question, f"As good or better: {', '.join(as_good)}.", "no")
-    if open_ones:
-        return Claim(question, f"Difference not decided: {', '.join(open_ones)}.", "not decided")
-    return Claim(question, "It is better than both controls.", "yes")
+    reply, why = solve_needed(found)
+    return Claim(question, why, reply)
 
 
 def faster(records: Records) -> Claim:
