@@ -9,6 +9,7 @@ from ibnn.lab.stats import Paired, paired, saving
 from ibnn.lab.training import RunConfig
 
 STANDARD, IMPLICIT = "standard", "implicit"
+NEGATIVE_LAM = -0.2  # of the arms and attacked networks whose lam is fixed below 0
 
 
 @dataclass(frozen=True)

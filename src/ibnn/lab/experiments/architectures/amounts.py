@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+from ibnn.lab.experiments.arms import IMPLICIT, STANDARD
 from ibnn.lab.models import network_kind
 from ibnn.lab.training import RunConfig
 
-STANDARD, IMPLICIT, WIDER = "standard", "implicit", "wider standard"
+WIDER = "wider standard"
 CONTROLS = ("mean-field", "instance-norm")
 IMAGES, TEXT = ("resnet20", "vit"), ("gpt",)
 

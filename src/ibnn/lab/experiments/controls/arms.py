@@ -1,8 +1,7 @@
 """The arms: networks that differ in their neuron, or in one thing it might stand for."""
 
-from ibnn.lab.experiments.arms import IMPLICIT, STANDARD, Arm
+from ibnn.lab.experiments.arms import IMPLICIT, NEGATIVE_LAM, STANDARD, Arm
 
-NEGATIVE_LAM = -0.2
 WEIGHT_DECAY = 5e-4
 
 NEGATIVE = f"implicit, lam = {NEGATIVE_LAM:g}"

@@ -8,13 +8,13 @@ from ibnn.lab.attacks import PGD
 from ibnn.lab.experiments.arms import trained
 from ibnn.lab.experiments.controls import claims, figures, tables
 from ibnn.lab.experiments.controls.arms import ARMS, FEW, Arm
-from ibnn.lab.experiments.controls.record import SMOOTHED, WHITE_BOX, Record, Records
+from ibnn.lab.experiments.controls.record import SMOOTHED, Record, Records
 from ibnn.lab.experiments.experiment import Preset, Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment
 from ibnn.lab.experiments.protocol import attack_line, protocol
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness.networks import attacked_images
-from ibnn.lab.experiments.robustness.pgd import pgd_curve, sizes
+from ibnn.lab.experiments.robustness.pgd import WHITE_BOX, pgd_curve, sizes
 from ibnn.lab.results import FEWEST_PAIRS, Claim, Findings, Picture, Table, questions
 from ibnn.lab.training import Result, RunConfig
 

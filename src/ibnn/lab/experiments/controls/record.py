@@ -10,10 +10,10 @@ from typing import Any
 from ibnn.lab.experiments.arms import ByArm
 from ibnn.lab.experiments.experiment import Run
 from ibnn.lab.experiments.readings import numbers, parse_numbers
+from ibnn.lab.experiments.robustness.pgd import WHITE_BOX
 from ibnn.lab.stats import running_mean
 
 SMOOTHED = 3  # epochs of the running mean
-WHITE_BOX = "white_box"
 
 
 @dataclass(frozen=True)

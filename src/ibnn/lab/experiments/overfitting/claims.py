@@ -5,6 +5,7 @@ from statistics import median
 
 from matplotlib.figure import Figure
 
+from ibnn.lab.experiments.arms import IMPLICIT, STANDARD
 from ibnn.lab.experiments.overfitting.record import Records
 from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.plotting import style
@@ -13,7 +14,7 @@ from ibnn.lab.results import Claim, Table
 from ibnn.lab.stats import Paired, claim, decide, difference, paired, percent
 from ibnn.lab.stats.families import judge
 
-STANDARD, IMPLICIT, CONTROL = "standard", "implicit", "mean-field"
+CONTROL = "mean-field"
 ARMS = (STANDARD, IMPLICIT, CONTROL)
 
 

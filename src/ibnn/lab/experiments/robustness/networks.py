@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.lab import data
+from ibnn.lab.experiments.arms import NEGATIVE_LAM, STANDARD
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.images import ImageExperiment, preset_of
 from ibnn.lab.experiments.lam_modes import fixed
@@ -20,10 +21,9 @@ from ibnn.lab.stats import percent
 from ibnn.lab.training import Result, RunConfig
 from ibnn.lab.training.seeds import generator
 
-NEGATIVE_LAM = -0.2
 IMAGES = 1000  # attacked, in all presets but paper
 
-STANDARD, LEARNT, NEGATIVE = "standard", "implicit, λ learnt", f"implicit, λ = {NEGATIVE_LAM:g}"
+LEARNT, NEGATIVE = "implicit, λ learnt", f"implicit, λ = {NEGATIVE_LAM:g}"
 COLORS = {STANDARD: style.STANDARD, LEARNT: style.IMPLICIT, NEGATIVE: style.OTHER}
 
 IS_ROBUST = "the implicit-bias network is {} robust than the standard one"
