@@ -16,7 +16,17 @@ SOURCE = Path(__file__).parents[1] / "src" / "ibnn"
 
 # From the leaves up: a package imports itself and what stands before it.
 NEURON = (
-    *("_registry", "_tensors", "sigma", "coupling", "theory", "solver", "engine", "_core"),
+    *(
+        "_checks",
+        "_registry",
+        "_tensors",
+        "sigma",
+        "coupling",
+        "theory",
+        "solver",
+        "engine",
+        "_core",
+    ),
     *("functional", "nn", "modules", "conversion", "export"),
 )
 LABORATORY = (
