@@ -5,7 +5,7 @@ import torch
 
 from ibnn import sigma
 from ibnn.coupling.sums import MATRIX
-from ibnn.coupling.window import WINDOW
+from ibnn.coupling.window_sums import WINDOW
 from ibnn.engine.native import calls as native
 from ibnn.engine.native import loader
 
