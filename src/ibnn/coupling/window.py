@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ibnn.coupling.coupling import Coupling
+from ibnn.coupling.window_eigenvalue import product_over_axes, window_eigenvalue
 from ibnn.coupling.window_sums import WINDOW
 from ibnn.coupling.window_sums import WindowSums as WindowSums  # found here before
 
@@ -78,11 +79,7 @@ class Window(Coupling):
         std = self.std if dtype is None else self.std.to(dtype)
         if not self.learnable:  # as exact as it was given, whatever the layer's dtype has been
             std = torch.full_like(std, self._given_std)
-        taps = [self._taps(size, std) for size in self.kernel_size]
-        result = taps[0]
-        for tap in taps[1:]:
-            result = result.unsqueeze(-1) * tap
-        return result
+        return product_over_axes([self._taps(size, std) for size in self.kernel_size])
 
     def largest_eigenvalue(self) -> "float | Tensor":
         """1 - min of the transform of w: taking neighbors away at a border only lowers it."""
@@ -121,19 +118,6 @@ class Window(Coupling):
         return torch.softmax(-((offsets / std) ** 2) / 2, 0)
 
     def _eigenvalue_at(self, std: Tensor) -> Tensor:
-        low = None
-        for size in self.kernel_size:
-            lowest = self._lowest_transform(size, std)
-            # products of numbers in [lowest, 1] are smallest with one factor at its own minimum
-            low = lowest if low is None else torch.minimum(torch.minimum(low, lowest), low * lowest)
-        assert low is not None
-        return 1 - low
-
-    def _lowest_transform(self, size: int, std: Tensor) -> Tensor:
-        taps = self._taps(size, std)
-        points = 64 * size
-        angle = torch.linspace(0, math.pi, points, dtype=taps.dtype, device=taps.device)
-        offsets = torch.arange(size, dtype=taps.dtype, device=taps.device) - size // 2
-        lowest = (torch.cos(angle[:, None] * offsets) @ taps).amin()
-        # between two samples the transform can dip by at most |f''| (spacing / 2)^2 / 2
-        return lowest - (size // 2 * math.pi / (points - 1) / 2) ** 2 / 2
+        # there is no transform of half precision on a CPU
+        exact = std if std.dtype == torch.float64 else std.float()
+        return window_eigenvalue([self._taps(size, exact) for size in self.kernel_size]).to(std)

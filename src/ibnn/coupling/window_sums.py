@@ -9,6 +9,7 @@ from torch import Tensor
 
 from ibnn import sigma as sigmas
 from ibnn.coupling.sums import REGISTRY, PairSums, laplacian_eigenvalue
+from ibnn.coupling.window_eigenvalue import product_over_axes, window_eigenvalue
 from ibnn.sigma import Sigma
 
 
@@ -82,18 +83,20 @@ class WindowSums(PairSums):
         return 2 * (weight.sum() - self.self_weight(weight, ()))
 
     def largest_eigenvalue(self, weight: Tensor, units: Sequence[int]) -> float:
-        """Of a map without borders, which only lower it: the sum of w less the least value of its
-        transform. Of a small map, itself."""
+        """Of a map without borders, which only lower it; of a small map, itself."""
         w, count = weight.to("cpu", torch.float64), math.prod(units)
         if count <= 256:
             one = torch.eye(count, dtype=torch.float64)
             return laplacian_eigenvalue(
                 self.pair_sum(torch.zeros_like(one), one, w, 1, sigmas.TANH, units)
             )
-        size = (4096, 512, 64)[w.ndim - 1]
-        circle = torch.nn.functional.pad(w, [n for k in w.shape[::-1] for n in (0, size - k)])
-        circle = circle.roll([-(k // 2) for k in w.shape], tuple(range(w.ndim)))
-        return float(w.sum() - torch.fft.fftn(circle).real.min())
+        total = w.sum()
+        others = [[d for d in range(w.ndim) if d != axis] for axis in range(w.ndim)]
+        axes = [(w.sum(dims) if dims else w) / total for dims in others]
+        # a product up to the rounding of float32; taps of a user's own need not be one
+        if not torch.allclose(product_over_axes(axes), w / total, rtol=1e-6, atol=1e-30):
+            return self.eigenvalue_bound(weight)
+        return float(total * window_eigenvalue(axes))
 
 
 # numbers of one temporary of a device: 64 MB in float32
