@@ -102,6 +102,40 @@ def test_a_window_that_makes_no_sense_is_refused(arguments, message):
         ibnn.Window(**arguments)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_given_matrix_is_as_exact_as_the_solve(dtype, generator):
+    matrix = torch.rand(4, 4, dtype=dtype, generator=generator)
+    exact = (matrix + matrix.T) / 2
+    y = torch.randn(2, 4, dtype=dtype, generator=generator)
+    # a lam that half precision holds
+    bias = ibnn.ImplicitBias(-0.25, coupling=ibnn.Dense(matrix))
+    z = bias(y)
+    for other in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        bias.to(other)
+        assert torch.equal(bias.coupling.weight(dtype), exact)
+        assert torch.equal(bias(y), z)
+        assert torch.equal(bias.to(dtype)(y), z)
+    assert bias.to("meta").coupling.weight().is_meta
+
+
+def test_a_learnt_matrix_has_the_dtype_of_its_layer():
+    bias = ibnn.ImplicitBias(-0.25, coupling=ibnn.Dense(units=3, learnable=True)).half()
+    assert bias.coupling.raw.dtype == torch.float16
+
+
+def test_a_stack_of_given_matrices_runs_as_one(generator):
+    matrices = torch.rand(3, 4, 4, generator=generator)
+    layers = [ibnn.ImplicitBias(-0.25, coupling=ibnn.Dense(one)) for one in matrices]
+    parameters, buffers = torch.func.stack_module_state(layers)
+    y = torch.randn(2, 4, generator=generator)
+
+    def one(*state):
+        return torch.func.functional_call(layers[0], state, (y,))
+
+    found = torch.func.vmap(one)(parameters, buffers)
+    torch.testing.assert_close(found, torch.stack([layer(y) for layer in layers]))
+
+
 def test_dense_weights_are_symmetrised(generator):
     raw = torch.rand(4, 4, dtype=torch.float64, generator=generator)
     for learnable in (False, True):

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ibnn._tensors import has_doubles
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.sums import MATRIX, laplacian_eigenvalue
 
@@ -59,6 +60,14 @@ class Dense(Coupling):
     def given(self) -> Tensor:
         """A fixed matrix as the constructor was given it: on the CPU, not rounded since."""
         return self._first_values["raw"]
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        super()._apply(fn, recurse)
+        if not self.learnable and self.raw.dtype != self.given.dtype:
+            # as exact as it was given, whatever the layer's dtype has been
+            dtype = self.given.dtype if has_doubles(self.raw) else torch.float32
+            self.raw = self.given.to(self.raw.device, dtype)
+        return self
 
     def weight(
         self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None
