@@ -95,11 +95,28 @@ def test_a_window_of_one_number_takes_the_dims_of_its_layer():
         ({"kernel_size": 3, "std": 1.0}, "a box has no std"),
         ({"kernel_size": 3, "learnable": True}, "a box has no std"),
         ({"kernel_size": 3, "profile": "gaussian", "std": 0.0}, "std must be positive, got 0.0"),
+        ({"kernel_size": 3, "profile": "gaussian", "std": "a"}, "std must be positive, got 'a'"),
+        ({"kernel_size": 3, "profile": "gaussian", "std": True}, "std must be positive, got True"),
+        ({"kernel_size": 3, "profile": "gaussian", "std": torch.ones(2)}, "std must be positive"),
     ],
 )
 def test_a_window_that_makes_no_sense_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         ibnn.Window(**arguments)
+
+
+@pytest.mark.parametrize("given", ["no", 1, None])
+def test_learnable_is_true_or_false(given):
+    message = f"learnable must be True or False, got {given!r}"
+    with pytest.raises(TypeError, match=message):
+        ibnn.Dense(units=3, learnable=given)
+    with pytest.raises(TypeError, match=message):
+        ibnn.Window(3, "gaussian", learnable=given)
+
+
+def test_a_std_may_be_that_of_another_window():
+    learnt = ibnn.Window(3, "gaussian", 0.5, learnable=True)
+    assert ibnn.Window(3, "gaussian", learnt.std.detach()).config()["std"] == 0.5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ibnn._checks import check_flag
 from ibnn._tensors import has_doubles
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.sums import MATRIX, laplacian_eigenvalue
@@ -32,6 +33,7 @@ class Dense(Coupling):
         self, weight: Tensor | None = None, units: int | None = None, learnable: bool = False
     ) -> None:
         super().__init__()
+        check_flag("learnable", learnable)
         device = weight.device if isinstance(weight, Tensor) else torch.get_default_device()
         if weight is None:
             if not isinstance(units, int) or units < 1:

@@ -1,6 +1,5 @@
 """Window coupling: each unit is coupled to its spatial neighborhood."""
 
-import math
 from collections.abc import Iterable, Sequence
 from numbers import Integral
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from ibnn._checks import check_flag, check_positive
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.window_eigenvalue import product_over_axes, window_eigenvalue
 from ibnn.coupling.window_sums import WINDOW
@@ -43,6 +43,7 @@ class Window(Coupling):
         learnable: bool = False,
     ) -> None:
         super().__init__()
+        check_flag("learnable", learnable)
         self.single = not isinstance(kernel_size, Iterable)
         given = kernel_size if isinstance(kernel_size, Iterable) else (kernel_size,)
         size = tuple(int(k) if isinstance(k, Integral) else 0 for k in given)
@@ -54,8 +55,10 @@ class Window(Coupling):
             raise ValueError(f"profile={profile!r} is not known; expected 'box' or 'gaussian'")
         if profile == "box" and (std is not None or learnable):
             raise ValueError("a box has no std: use profile='gaussian' to set or learn one")
-        if std is not None and not (math.isfinite(std) and std > 0):
-            raise ValueError(f"std must be positive, got {std!r}")
+        if isinstance(std, Tensor) and std.numel() == 1:
+            std = std.item()
+        if std is not None:
+            check_positive("std", std)
         self.kernel_size = size
         self.profile = profile
         self.dims = tuple(range(-len(size), 0))
