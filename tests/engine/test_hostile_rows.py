@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import ibnn
-from ibnn.coupling.window import WindowSums
+from ibnn.coupling.window_sums import WindowSums
 from tests import fuzz, oracle
 from tests.bank import ERROR_OF_GRADIENT
 

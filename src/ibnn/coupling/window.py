@@ -11,7 +11,6 @@ from ibnn._checks import check_flag, check_positive
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.window_eigenvalue import product_over_axes, window_eigenvalue
 from ibnn.coupling.window_sums import WINDOW
-from ibnn.coupling.window_sums import WindowSums as WindowSums  # found here before
 
 
 class Window(Coupling):
