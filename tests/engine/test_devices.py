@@ -10,7 +10,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import ibnn
-from ibnn.coupling import window
+from ibnn.coupling import window_sums
 from ibnn.coupling.sums import UNIFORM
 from ibnn.engine import case_of, engines
 from ibnn.engine.portable import adjoint, device, grid, grid_field, grid_newton, rows, taps
@@ -159,7 +159,7 @@ def test_a_window_takes_a_dozen_launches_however_large_it_is(
     for factors in (None, a):
         arguments = z, factors, weight, order, TANH, units
         expected = sums.pair_sum(*arguments)
-        monkeypatch.setattr(window, "_prefers_few_ops", lambda z: True)
+        monkeypatch.setattr(window_sums, "_prefers_few_ops", lambda z: True)
         with Counted() as count:
             found = sums.pair_sum(*arguments)
         monkeypatch.undo()

@@ -8,6 +8,8 @@ IBNN_ENGINE=name or the argument `engine` of a solve demands one.
 
 import os
 
+import torch
+
 from ibnn._registry import Registry, registry_cache
 from ibnn.engine.base import (
     AT_SADDLE,
@@ -94,9 +96,13 @@ def _choose(case: Case, name: str | None) -> Engine | None:
         reason = engine.declines(case)
         if reason is None:
             return engine
-        # of what a solve or the sums of a solver need, it has to serve something
+        # of what a solve or the sums of a solver need it has to serve something; sums in doubles
+        # may belong to a solve in floats, and come from another
+        kinds = {case.dtype, torch.float32} if case.operation == "pair_sum" else {case.dtype}
         needed = (
-            case._replace(operation=operation, order=0) for operation in ("solve", "pair_sum")
+            case._replace(operation=operation, order=0, dtype=dtype)
+            for operation in ("solve", "pair_sum")
+            for dtype in kinds
         )
         if all(engine.declines(one) is not None for one in needed):
             raise EngineError(f"engine {name!r} cannot serve here: {reason}")

@@ -69,7 +69,8 @@ class Iteration(Solver):
     """A solver that improves z step by step."""
 
     def begin(self, system: System, z: Tensor, residual: Tensor) -> State:
-        """What is carried from step to step, by name: tensors with one entry per row.
+        """What is carried from step to step, by name: tensors with one entry per row. Rows for
+        which "exhausted" is true take no further step.
 
         Args:
             system: the equations.
@@ -109,10 +110,11 @@ class Iteration(Solver):
         going = best.excess > 1
         for _ in range(max_steps):
             if not bool(going.all()):
-                active = active[going]
+                kept = going.nonzero().squeeze(-1)  # a device is waited for once, not at each mask
+                active = active[kept]
                 system = everything.rows(active)
-                z, residual = z[going], residual[going]
-                state = {name: value[going] for name, value in state.items()}
+                z, residual = z[kept], residual[kept]
+                state = {name: value[kept] for name, value in state.items()}
             if not len(active):
                 break
             moved, known, state = self.step(system, z, residual, state)
@@ -123,6 +125,8 @@ class Iteration(Solver):
             better = now.excess < best.excess[active]
             best = best.updated(active[better], now.rows(better))
             going = (now.excess > 1) & now.excess.isfinite() & ~stuck
+            if "exhausted" in state:
+                going = going & ~state["exhausted"]
         if everything.differentiable and max_steps > 0:
             # the derivative lags one step behind the value: give it that step
             residual = everything.residual(best.z)

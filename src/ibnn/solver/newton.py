@@ -70,19 +70,16 @@ class Newton(Iteration):
     def step(
         self, system: System, z: Tensor, residual: Tensor, state: State
     ) -> tuple[Tensor, Tensor | None, State]:
-        over = state["spent"] > self.budget
-        if bool(over.all()):
-            return z, residual, state
         direction, products = self._direction(system, z, residual)
         moved, after, energy, sums = line_search(
             system, z, residual, direction, self.halvings, state.get("energy")
         )
-        done = over.unsqueeze(-1)
         # a last step below the accuracy asked for: the row is done (see `_reconsider`)
         if not system.differentiable:
-            done = done | (system.excess_of_step(z, residual, direction) <= 1).unsqueeze(-1)
-        moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
-        state = {"spent": state["spent"] + products + sums}
+            done = (system.excess_of_step(z, residual, direction) <= 1).unsqueeze(-1)
+            moved, after = torch.where(done, z, moved), torch.where(done, residual, after)
+        spent = state["spent"] + products + sums
+        state = {"spent": spent, "exhausted": spent > self.budget}
         return moved, after, state if energy is None else {**state, "energy": energy}
 
     def _direction(self, system: System, z: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:
