@@ -132,6 +132,15 @@ def test_onnxruntime_computes_the_same(tmp_path: Path, coupling: Any, dynamo: bo
         assert float((torch.from_numpy(found) - model(x).detach()).abs().max()) <= 1e-3
 
 
+def test_the_fused_path_of_an_encoder_does_not_pass_the_bias_by() -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, batch_first=True)
+    model = ibnn.convert(nn.TransformerEncoder(layer, 2).eval(), lam=-0.5, skip_head=False)
+    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(1))
+    plain: Any = ibnn.for_export(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(plain(x), model(x), rtol=0, atol=1e-4)
+
+
 def test_several_arguments_and_outputs() -> None:
     class Two(nn.Module):
         def __init__(self) -> None:

@@ -152,8 +152,7 @@ def convert(
             raise type(error)(f"{place}: {error}") from None
     if planned is not None:
         _put_values(planned, layers)
-    for module in converted.modules():
-        _hold_fused_path(module)
+    hold_fused_paths(converted, ImplicitLayer)
     if recalibrate is not None:
         recalibrate_batch_norms(converted, recalibrate)
     report = dataclasses.replace(todo.report, plan=Plan.of(converted))
@@ -364,10 +363,12 @@ def _copy(model: Model) -> Model:
         raise ValueError(f"model cannot be copied by copy.deepcopy: {error}") from error
 
 
-def _hold_fused_path(module: nn.Module) -> None:
-    """Sends an encoder with implicit layers down the path that calls them; `standard` undoes it."""
-    for kind, attributes in _FUSED.items():
-        if isinstance(module, kind) and any(isinstance(m, ImplicitLayer) for m in module.modules()):
-            before = {name: vars(module)[name] for name in attributes if name in vars(module)}
-            vars(module).setdefault("_fused_before_conversion", before)
-            vars(module).update({name: attributes[name] for name in before})
+def hold_fused_paths(model: nn.Module, called: type[nn.Module]) -> None:
+    """Sends encoders that hold a module of the kind `called` down the path that calls it;
+    `standard` undoes it."""
+    for module in model.modules():
+        for kind, attributes in _FUSED.items():
+            if isinstance(module, kind) and any(isinstance(m, called) for m in module.modules()):
+                before = {name: vars(module)[name] for name in attributes if name in vars(module)}
+                vars(module).setdefault("_fused_before_conversion", before)
+                vars(module).update({name: attributes[name] for name in before})

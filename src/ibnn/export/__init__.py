@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ibnn.conversion.convert import standard
+from ibnn.conversion.convert import hold_fused_paths, standard
 from ibnn.conversion.layer_class import change_class
 from ibnn.export.plain import PlainBias
 from ibnn.nn.layer import ImplicitLayer
@@ -68,6 +68,7 @@ def for_export(model: Model, sample: Any, error: float = 1e-4, steps: int | None
                 raise ValueError(f"layer {name!r}: {problem}") from None
             layers[name].plain_bias = biases[-1]
             change_class(layers[name], _followed)
+    hold_fused_paths(plain, PlainBias)
     with torch.no_grad():
         expected = _outputs(reference(*arguments, **keywords))
         if not expected:

@@ -41,6 +41,10 @@ _READ = {"sigma": resolve_sigma, "solver": solvers.resolve, "bounded": checked_b
 class ImplicitLayer(nn.Module):
     """Base class of every layer with an implicit bias.
 
+    The bias acts where the layer is called. In evaluation `nn.TransformerEncoderLayer` only reads
+    the weights of its `linear1` and `linear2`: if you put an implicit layer there by hand, set the
+    encoder layer's `activation_relu_or_gelu = 0`, as `ibnn.convert` does.
+
     Attributes:
         lam: strength of the coupling as stored; `effective_lam` is the value that is used.
         slope: steepness of sigma as stored; `effective_slope` is the value that is used.
