@@ -106,6 +106,13 @@ def test_saving_again_replaces_the_network_and_leaves_nothing_behind(
     assert torch.equal(ibnn.load(tmp_path, Net().eval())(x), model(x))
 
 
+def test_saving_leaves_files_of_the_users_own_alone(tmp_path: Path) -> None:
+    (tmp_path / "weights-best.safetensors").write_bytes(b"mine")
+    ibnn.save(Net(), tmp_path)
+    ibnn.save(trained(), tmp_path)
+    assert (tmp_path / "weights-best.safetensors").read_bytes() == b"mine"
+
+
 def test_a_save_that_is_interrupted_leaves_the_old_network(
     tmp_path: Path, x: Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,6 +20,8 @@ Folder = str | os.PathLike[str]
 
 VERSION = 1
 INDEX = "ibnn.json"
+# how weights are named, after their checksum; others of a folder are a user's own
+_WEIGHTS = f"weights-{'[0-9a-f]' * 16}.safetensors"
 
 
 def save(model: nn.Module, folder: Folder) -> Path:
@@ -62,7 +64,7 @@ def save(model: nn.Module, folder: Folder) -> Path:
     text = json.dumps({**index, "sha256": _digest(index)}, indent=2, allow_nan=False)
     with atomic(path / INDEX) as file:
         file.write((text + "\n").encode())
-    for older in path.glob("weights-*.safetensors"):
+    for older in path.glob(_WEIGHTS):
         if older.name != weights.name:
             older.unlink(missing_ok=True)
     return path
