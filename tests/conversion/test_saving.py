@@ -62,6 +62,28 @@ def test_a_network_in_half_precision_comes_back(tmp_path: Path, coupling: ibnn.C
     assert torch.equal(again[0].weight, model[0].weight.float())
 
 
+@pytest.mark.parametrize(
+    "coupling",
+    [
+        {"conv": ibnn.Window((3, 3), "gaussian", learnable=True)},
+        {"linear": ibnn.Dense(torch.rand(6, 6), learnable=True)},
+        {"linear": ibnn.Dense(torch.rand(6, 6, dtype=torch.float64))},
+    ],
+    ids=str,
+)
+def test_a_network_in_double_precision_comes_back_to_the_last_bit(
+    tmp_path: Path, x: Tensor, coupling: dict[str, ibnn.Coupling]
+) -> None:
+    model = trained(coupling=coupling).double()
+    with torch.no_grad():  # no longer numbers of single precision
+        for parameter in model.parameters():
+            parameter /= 3
+    again: Any = ibnn.load(ibnn.save(model, tmp_path), Net().double().eval())
+    assert torch.equal(again(x.double()), model(x.double()))
+    dtypes = [parameter.dtype for parameter in model.parameters()]
+    assert [parameter.dtype for parameter in again.parameters()] == dtypes
+
+
 def test_a_network_built_of_implicit_layers_or_of_none_comes_back(tmp_path: Path) -> None:
     for model in (nn.Sequential(ibnn.Linear(4, 3, lam=-0.1)), nn.Sequential(nn.Linear(4, 3))):
         folder = ibnn.save(model, tmp_path)

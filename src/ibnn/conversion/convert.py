@@ -147,6 +147,8 @@ def convert(
                 add_bias(layers[name], {**own, "lam": lams[name]})
             else:
                 add_bias(layers[name], {**keywords, **planned.layers[name].options()})
+                if layers[name].lam.dtype == torch.float64:
+                    layers[name].coupling.double()  # keeps the digits of what was learnt
         except (TypeError, ValueError) as error:
             place = f"layer {name!r}" if planned is None else f"plan of layer {name!r}"
             raise type(error)(f"{place}: {error}") from None

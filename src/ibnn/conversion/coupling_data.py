@@ -34,7 +34,9 @@ def coupling_from(data: Mapping[str, Any]) -> Coupling:
             settings["kernel_size"] = tuple(settings["kernel_size"])
             return Window(**settings)
         if kind == "Dense":
-            weight = torch.tensor(settings["weight"], dtype=torch.get_default_dtype())
+            exact = torch.tensor(settings["weight"], dtype=torch.float64)
+            single = exact.to(torch.get_default_dtype())
+            weight = single if torch.equal(single.double(), exact) else exact
             return Dense(weight, learnable=settings.get("learnable", False))
     except (KeyError, TypeError) as error:
         raise ValueError(f"coupling {kind} cannot be made from {settings}: {error}") from None
