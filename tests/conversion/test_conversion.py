@@ -94,6 +94,18 @@ def test_options_reach_the_layers(net: Any) -> None:
     assert not layer.learn_lam
 
 
+@pytest.mark.parametrize("learn_lam", [False, True])
+def test_bounds_without_zero_are_compared_with_the_lam_of_the_layers(
+    net: Any, learn_lam: bool
+) -> None:
+    options: dict[str, Any] = {"bounded": (-1.0, -0.1), "learn_lam": learn_lam}
+    layer: Any = convert(net, lam=-0.5, **options).hidden  # and no warning about another lam
+    assert layer.effective_lam == -0.5
+    if not learn_lam:
+        with pytest.raises(ValueError, match=r"layer .* lam=-2.0 is outside of bounded="):
+            convert(net, lam=-2.0, **options)
+
+
 def test_attention_is_listed_and_really_unchanged() -> None:
     class Attend(nn.Module):
         def __init__(self) -> None:

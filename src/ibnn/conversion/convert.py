@@ -260,7 +260,8 @@ def standard(model: nn.Module) -> nn.Module:
 
 def _check_options(coupling: Any, **others: Any) -> dict[str, Any]:
     check_coupling(coupling)
-    ImplicitBias(**others)  # has the checks of all the rest
+    # has the checks of all the rest, but on the meta device those of lam, which each layer has
+    ImplicitBias(**others, device="meta")
     return {"coupling": coupling, **others}
 
 
