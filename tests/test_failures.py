@@ -476,6 +476,11 @@ REFUSED = {
         "learn_lam must be True or False, got 'no'",
     ),
     "lam of a layer as a flag": (lambda: ibnn.Linear(2, 4, lam=True), TypeError, "lam must be"),
+    "a layer called with numbers": (
+        lambda: ibnn.ImplicitBias(-0.1)([1.0, 2.0]),
+        TypeError,
+        "y must be a tensor, got list",
+    ),
     "the largest move of no units": (
         lambda: ibnn.theory.largest_move(-0.1, 0),
         ValueError,

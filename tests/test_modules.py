@@ -317,6 +317,17 @@ def test_how_a_layer_solves_can_be_changed_later():
     layer(x)
 
 
+def test_whether_lam_is_learnt_cannot_be_changed_later():
+    with pytest.warns(ibnn.ThresholdWarning, match=r"lam=0.5 is used as 0.095"):
+        layer = ibnn.Linear(5, 4, lam=0.5)
+    with pytest.raises(AttributeError, match=r"learn_lam is .* layer\.lam\.requires_grad_\("):
+        layer.learn_lam = False  # which would take the bounds away and leave the parameter
+    with pytest.raises(AttributeError, match="learn_slope is chosen when the layer is made"):
+        layer.learn_slope = True
+    layer.lam.requires_grad_(False)
+    assert float(layer.effective_lam) == pytest.approx(0.095)
+
+
 def test_the_old_path_of_the_layers_still_works_and_says_where_they_are():
     with pytest.warns(DeprecationWarning, match=r"ibnn\.nn"):
         from ibnn.modules import Conv2d

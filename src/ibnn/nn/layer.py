@@ -182,6 +182,12 @@ class ImplicitLayer(nn.Module):
         """A change of how the layer solves acts from the next forward on, or is refused."""
         if name in ("weight", "bias"):
             record.refuse_fusion()
+        if name in ("learn_lam", "learn_slope") and "_options" in self.__dict__:
+            own = name.removeprefix("learn_")
+            raise AttributeError(
+                f"{name} is chosen when the layer is made: {own} is a parameter or not, and has "
+                f"bounds or not; layer.{own}.requires_grad_(False) keeps a parameter as it is"
+            )
         if name not in _HOW or "_options" not in self.__dict__:
             return super().__setattr__(name, value)
         before, coupling_name = getattr(self, name), self._coupling_name
@@ -271,7 +277,8 @@ class ImplicitLayer(nn.Module):
         return method(y)
 
     def _solve(self, y: Tensor, owned: bool) -> Tensor:
-        if y.is_complex():  # asked before lam, which `layer.to(torch.complex64)` makes complex too
+        # asked before lam, which `layer.to(torch.complex64)` makes complex too
+        if isinstance(y, Tensor) and y.is_complex():
             raise TypeError(f"units must be real, they are compared; got {y.dtype}")
         if self._options_of != self._monitor.number:
             self._write_options()  # torch copies parametrized layers without __setstate__
