@@ -116,6 +116,11 @@ def test_tied_weights_are_stored_once_and_stay_tied(tmp_path: Path) -> None:
         ValueError, match=r"does not fit the model: it has no weights for '1.weight'"
     ):
         ibnn.load(folder, untied)
+    folder = ibnn.save(untied, tmp_path)
+    with pytest.raises(
+        ValueError, match=r"different weights for '0.weight' and '1.weight', which the model ties"
+    ):
+        ibnn.load(folder, tied())
 
 
 def test_saving_again_replaces_the_network_and_leaves_nothing_behind(

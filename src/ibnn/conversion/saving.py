@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch import Tensor, nn
 
 from ibnn.conversion.atomic_file import atomic
@@ -135,6 +136,14 @@ def _put(model: nn.Module, state: dict[str, Tensor], path: Path) -> None:
         if names:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             raise ValueError(f"{path} does not fit the model: it {what} {names[0]!r}{more}")
+    first: dict[Any, str] = {}
+    for name in (name for name in own if name in state and name not in descriptions):
+        other = first.setdefault(alike[name], name)
+        if other != name and not torch.equal(state[other], state[name]):
+            raise ValueError(
+                f"{path} does not fit the model: it has different weights for {other!r} and "
+                f"{name!r}, which the model ties"
+            )
     try:
         model.load_state_dict(state, strict=False)
     except RuntimeError as error:
