@@ -53,3 +53,24 @@ def test_a_row_does_not_depend_on_those_handed_on_beside_it():
     for row in (0, 11, 23):
         alone = ibnn.solve(y[row : row + 1], 0.095, 10.0, engine="native").value
         assert (together[row] - alone[0]).abs().max() <= 1e-6
+
+
+def test_channels_of_different_widths_come_out_as_each_row_alone():
+    """The maps of a layer take turns, and rows of like width share registers."""
+    spread = torch.tensor([0.3, 1.0, 3.0, 8.0]).repeat(24)[:, None]
+    y = (image_rows(96, 784) * spread).requires_grad_()
+    g = torch.randn(y.shape, generator=torch.Generator().manual_seed(1))
+    z = ibnn.implicit_bias(y, 0.095, 10.0, engine="native")
+    (gradient,) = torch.autograd.grad(z, y, g)
+    for row in (0, 41, 62, 95):
+        alone = y[row : row + 1].detach().requires_grad_()
+        one = ibnn.implicit_bias(alone, 0.095, 10.0, engine="native")
+        (own,) = torch.autograd.grad(one, alone, g[row : row + 1])
+        here = y[row].detach().double().numpy()
+        exact = oracle.solve_row(here, 0.095, 10.0)
+        right = oracle.gradient_row(here, 0.095, 10.0, g[row].double().numpy(), z=exact)[0]
+        # rows are independent to 1e-6 in float32 (relative to y where that is larger); and exact as above
+        assert (one[0] - z[row]).abs().max() <= 1e-6 * max(1.0, float(y[row].detach().abs().max()))
+        assert np.abs(z[row].detach().numpy() - exact).max() < 1e-5 * max(1.0, np.abs(here).max())
+        assert (own[0] - gradient[row]).norm() <= 1e-5 * own.norm()
+        assert np.linalg.norm(gradient[row].numpy() - right) < 1e-4 * np.linalg.norm(right)

@@ -3,6 +3,9 @@
 // What node_solver.h and node_adjoint.h do for one row. Rows that do not fit on a grid, or whose answer is not found to be
 // good, are left to others.
 #pragma once
+#include <algorithm>
+#include <vector>
+
 #include "basics/tasks.h"
 #include "nodes/node_solver.h"
 #include "packs/pack_nodes.h"
@@ -24,13 +27,13 @@ class NodePackEngine {
   // at once or when nodes did not do.
   template <class Otherwise> void find_roots(const RootTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
-        task.units, first, end, otherwise, [&](long index, int lane) { return set_root(task, index, lane); },
-        [&](int count) { return find_roots_of_pack(task, count); });
+        task.units, first, end, otherwise, [&](Row& row) { return look_at_root(task, row); },
+        [&](int count, M* solved) { return find_roots_of_pack(task, count, solved); });
   }
   template <class Otherwise> void solve_jacobian(const JacobianTask<float>& task, long first, long end, Otherwise otherwise) {
     in_packs(
-        task.units, first, end, otherwise, [&](long index, int lane) { return set_jacobian(task, index, lane); },
-        [&](int count) { return solve_jacobian_of_pack(task, count); });
+        task.units, first, end, otherwise, [&](Row& row) { return look_at_jacobian(task, row); },
+        [&](int count, M* solved) { return solve_jacobian_of_pack(task, count, solved); });
   }
 
   // Rows for which this may be faster than anything else, by their length: at 96 units only narrow ones would gain.
@@ -43,27 +46,35 @@ class NodePackEngine {
   // of it after the slope and counted from `origin`.
   struct Row {
     long index;
+    RowSurvey seen;
     float c, atol, origin, slope, factor, h, top;
     double spread;
-    float low, high, tie, tie_share;  // of `units`, as in RowSurvey
-    const float *units, *weights;
-    Array<float> scaled;
-    Grid grid;
+    float low, high, tie;  // of `units`
+    const float *given, *units, *weights;
+    bool settled = false;  // the nodes are as close as they will be
+
+    double cells() const { return std::ceil((static_cast<double>(high) - low) * factor / h); }
   };
   Row rows_[kRows];
+  Grid grids_[kRows];
+  Array<float> scaled_[kRows];
+  std::vector<Row> again_;  // rows that share packs with others of their width once that is known
   PackNodes nodes_;
   PackTables tables_;
   PowerSums powers_;
   TrueResidual<Sigma::tanh> true_;
 
-  // Those of 16 rows are to stay in the cache.
-  static constexpr long kMostCells = 500;
+  // Of 16 rows they leave the second cache beyond some 600; but what is left to others takes five times as long (784 units of
+  // pictures at 0.95 of the threshold).
+  static constexpr long kMostCells = 1600;
   // Up to 640 units running sums over the units (PackEngine) take 36 ns a unit both ways, nodes 8 + 48 times the cells for each
   // unit (measured at 112 to 384 units). The deviation decides, 5.6 of which a normal row of 256 reaches, since the ends of
   // like rows differ more: those that go another way than their neighbors fill no pack. Rows that turn out to need more
   // cells after all are not given up for that.
   static bool pays(long n, float deviation, float h) { return n > 640 || 5.6f * deviation <= 0.6f * h * static_cast<float>(n); }
   static long most_cells(long n) { return n > 640 ? std::min(n / 2, kMostCells) : std::min(4 * n / 5, kMostCells); }
+  // Of a row that is on its nodes already and needs them closer.
+  static long most_cells_at_last(long n) { return n > 640 ? kMostCells : n; }
   static long fewest_cells(float c) { return c > 0.5f ? 30 : 20; }
 
   // Puts the units of a row on nodes at most h apart. False: they would be too many.
@@ -71,41 +82,55 @@ class NodePackEngine {
     Row& row = rows_[lane];
     float low = row.low, high = row.high;
     if (high - low <= 1e-6f * std::max(std::fabs(low), std::fabs(high))) return false;
-    const double wanted = std::ceil((static_cast<double>(high) - low) * row.factor / row.h);
+    const double wanted = row.cells();
     if (!(wanted <= static_cast<double>(most))) return false;
     long cells = std::max(fewest_cells(row.c), static_cast<long>(wanted));
-    if (row.tie_share > 0) {  // on a node they cost no accuracy
+    if (row.seen.tie_share > 0) {  // on a node they cost no accuracy
       const float h = (high - low) / static_cast<float>(cells);
       low = row.tie - std::ceil((row.tie - low) / h) * h;
       high = low + static_cast<float>(++cells) * h;
     }
-    row.grid.cover(low, high, cells);
-    if (!std::isfinite(row.grid.inverse)) return false;
-    nodes_.scatter(lane, row.grid, row.units, row.factor, row.weights, n);
+    grids_[lane].cover(low, high, cells);
+    if (!std::isfinite(grids_[lane].inverse)) return false;
+    nodes_.scatter(lane, grids_[lane], row.units, row.factor, row.weights, n);
     // v bends more at a tie than z does: there it counts.
-    nodes_.set_tie(lane, row.grid, row.tie, row.weights ? 0 : row.tie_share);
+    nodes_.set_tie(lane, grids_[lane], row.tie, row.weights ? 0 : row.seen.tie_share);
     return true;
   }
 
-  // Rows that `set` takes are collected until they fill a pack; solve(how many) says in which lanes it went well.
-  template <class Otherwise, class Set, class Solve>
-  void in_packs(long n, long first, long end, Otherwise otherwise, Set set, Solve solve) {
+  // Rows that `look` takes are collected until they fill a pack; solve(how many) says in which lanes it went well, or puts the
+  // rows on the list of those that go again.
+  template <class Otherwise, class Look, class Solve>
+  void in_packs(long n, long first, long end, Otherwise otherwise, Look look, Solve solve) {
     const WithoutDenormals fast;
-    const long most_nodes = std::min(n, kMostCells) + 4;  // a cell more where units are tied
+    const long most_nodes = most_cells_at_last(n) + 4;  // a cell more where units are tied
     int count = 0;
     nodes_.clear(most_nodes);
     auto flush = [&] {
       if (count == 0) return;
-      const M solved = solve(count);
-      for (int lane = 0; lane < count; ++lane)
-        if (!solved[lane]) otherwise(rows_[lane].index, true);
+      M solved = {};
+      if (solve(count, &solved))
+        for (int lane = 0; lane < count; ++lane)
+          if (!solved[lane]) otherwise(rows_[lane].index, true);
       count = 0;
       nodes_.clear(most_nodes);
     };
+    again_.clear();
     for (long index = first; index < end; ++index) {
-      rows_[count].index = index;
-      if (!set(index, count)) {
+      Row& row = rows_[count];
+      row.index = index, row.settled = false;
+      if (!look(row) || !enter(count, n, most_cells(n))) {
         otherwise(index, false);
+      } else if (++count == kRows) {
+        flush();
+      }
+    }
+    flush();
+    std::sort(again_.begin(), again_.end(), [](const Row& a, const Row& b) { return a.cells() < b.cells(); });
+    for (const Row& row : again_) {
+      rows_[count] = row;
+      if (!enter(count, n, most_cells_at_last(n))) {
+        otherwise(row.index, true);
       } else if (++count == kRows) {
         flush();
       }
@@ -113,58 +138,114 @@ class NodePackEngine {
     flush();
   }
 
-  M find_roots_of_pack(const RootTask<float>& task, int count) {
-    const long n = task.units;
-    M mine = {};
-    V c = {}, atol = {};
-    for (int lane = 0; lane < count; ++lane) mine[lane] = -1, c[lane] = rows_[lane].c, atol[lane] = rows_[lane].atol;
-    for (M fresh = M{} - 1; any_lane(fresh);) {
-      nodes_.gather(fresh, n, false);
-      nodes_.start(c);
-      const V steepest = nodes_.steepest(), roughness = nodes_.roughness();
-      fresh = closer(mine, n, [&](int lane) {
-        return Solver::spacing(rows_[lane].c, rows_[lane].atol, steepest[lane], roughness[lane]);
-      });
+  // Puts a row on its nodes, at most so many. Units that are far from 0 are scaled before, and counted from their origin.
+  bool enter(int lane, long n, long most) {
+    Row& row = rows_[lane];
+    row.units = row.given, row.low = row.seen.low, row.high = row.seen.high, row.tie = row.seen.tie;
+    if (row.origin != 0) {
+      scaled_[lane].resize(n);
+      float* out = scaled_[lane].data();
+      auto scaled = [&](float x) { return row.slope * (x - row.origin); };
+      for (long i = 0; i < n; ++i) out[i] = scaled(row.given[i]);
+      row.units = out, row.factor = 1;
+      for (float* x : {&row.low, &row.high, &row.tie}) *x = scaled(*x);
     }
-    M solved = nodes_.finish(0.2f * atol, mine);
-    tables_.expand(nodes_, c);
-    for (int lane = 0; lane < count; ++lane)
-      if (solved[lane] && !finish_root(task, n, lane)) solved[lane] = 0;
-    return solved;
+    return place(lane, n, most);
   }
 
-  M solve_jacobian_of_pack(const JacobianTask<float>& task, int count) {
+  // False: the rows go again.
+  bool find_roots_of_pack(const RootTask<float>& task, int count, M* solved) {
     const long n = task.units;
-    M mine = {};
+    V c = {}, atol = {};
+    for (int lane = 0; lane < count; ++lane) c[lane] = rows_[lane].c, atol[lane] = rows_[lane].atol;
+    V steepest, roughness;
+    M mine = first_lanes(count);
+    const bool stays = settle(
+        count, n, &mine,
+        [&](M fresh) {
+          nodes_.gather(fresh, n, false);
+          nodes_.start(c);
+          steepest = nodes_.steepest(), roughness = nodes_.roughness();
+        },
+        [&](int lane) { return Solver::spacing(rows_[lane].c, rows_[lane].atol, steepest[lane], roughness[lane]); });
+    if (!stays) return false;
+    *solved = nodes_.finish(0.2f * atol, mine);
+    tables_.expand(nodes_, c);
+    for (int lane = 0; lane < count; ++lane)
+      if ((*solved)[lane] && !finish_root(task, n, lane)) (*solved)[lane] = 0;
+    return true;
+  }
+
+  bool solve_jacobian_of_pack(const JacobianTask<float>& task, int count, M* solved) {
+    const long n = task.units;
     V c = {}, dots = {};
-    for (int lane = 0; lane < count; ++lane) mine[lane] = -1, c[lane] = rows_[lane].c;
-    for (M fresh = M{} - 1; any_lane(fresh);) {
-      nodes_.gather(fresh, n, true);
-      nodes_.stand(c);
-      const V roughness = nodes_.roughness();
-      fresh = closer(mine, n, [&](int lane) {
-        return Adjoint::spacing(rows_[lane].c, nodes_.densest[lane], roughness[lane]);
-      });
-    }
-    M solved = nodes_.solve_adjoint(mine, &dots);
+    for (int lane = 0; lane < count; ++lane) c[lane] = rows_[lane].c;
+    V roughness;
+    M mine = first_lanes(count);
+    const bool stays = settle(
+        count, n, &mine,
+        [&](M fresh) {
+          nodes_.gather(fresh, n, true);
+          nodes_.stand(c);
+          roughness = nodes_.roughness();
+        },
+        [&](int lane) { return Adjoint::spacing(rows_[lane].c, nodes_.densest[lane], roughness[lane]); });
+    if (!stays) return false;
+    *solved = nodes_.solve_adjoint(mine, &dots);
     tables_.expand_adjoint(nodes_, c);
     for (int lane = 0; lane < count; ++lane) {
-      if (!solved[lane]) continue;
+      if (!(*solved)[lane]) continue;
       const long index = rows_[lane].index;
       task.error[index] = finish_adjoint(lane, n, task.v + index * n);
       task.dots[index] = static_cast<double>(dots[lane]) * static_cast<double>(n);
-      if (!(task.error[index] <= Adjoint::kAllowed)) solved[lane] = 0;
+      if (!(task.error[index] <= Adjoint::kAllowed)) (*solved)[lane] = 0;
     }
-    return solved;
+    return true;
   }
 
+  static M first_lanes(int count) {
+    M mine = {};
+    for (int lane = 0; lane < count; ++lane) mine[lane] = -1;
+    return mine;
+  }
+
+  // Nodes are placed once more in lanes that turn out, where they stand, to need them closer than they are; a lane leaves
+  // `mine` if they would be too many. All lanes take as long as that with the most nodes: where this costs more than spreading
+  // the rows again, they go again (and false is returned), with others as wide as they are. So do the channels of a layer,
+  // which differ in width, and pictures, whose backgrounds want closer nodes than the spread of a row tells.
+  template <class Stand, class Spacing> bool settle(int count, long n, M* mine, Stand stand, Spacing spacing) {
+    stand(M{} - 1);
+    M fresh = {};
+    double widest = 0, cells = 0;
+    bool settled = true;
+    for (int lane = 0; lane < count; ++lane) {
+      Row& row = rows_[lane];
+      if (!row.settled) {
+        const float h = spacing(lane);
+        if (row.factor * grids_[lane].step > 1.15f * h) row.h = h, fresh[lane] = -1;
+        settled = false, row.settled = true;
+      }
+      const double wanted = fresh[lane] ? row.cells() : static_cast<double>(grids_[lane].cells);
+      widest = std::max(widest, wanted), cells += wanted;
+    }
+    if (!settled && widest - cells / count > kSpreadAgain * static_cast<double>(n)) {
+      again_.insert(again_.end(), rows_, rows_ + count);
+      return false;
+    }
+    for (int lane = 0; lane < count; ++lane)
+      if (fresh[lane] && !place(lane, n, most_cells_at_last(n))) (*mine)[lane] = fresh[lane] = 0;
+    if (any_lane(fresh)) stand(fresh);
+    return true;
+  }
+  // To look at a pack and to spread it takes about as long as this times its units of nodes.
+  static constexpr double kSpreadAgain = 1 / 16.;
+
   // The same conditions as in row_solver.h.
-  bool set_root(const RootTask<float>& task, long index, int lane) {
-    Row& row = rows_[lane];
-    const long n = task.units;
+  bool look_at_root(const RootTask<float>& task, Row& row) {
+    const long n = task.units, index = row.index;
     const float* y = task.y + index * n;
     const double strength = task.strength[index], slope = task.slope[index];
-    const RowSurvey seen(y, n);
+    const RowSurvey& seen = row.seen = RowSurvey(y, n);
     if (!seen.finite || !(strength < 1 && strength > -1e3 && strength != 0) || !(slope > 0 && slope < 1e30)) return false;
     row.spread = static_cast<double>(seen.high) - seen.low;
     const double range = slope * row.spread;
@@ -174,34 +255,24 @@ class NodePackEngine {
     if (!(atol * margin >= 2e-8 * std::fabs(strength) * std::min(1.0, range / margin))) return false;
     row.c = static_cast<float>(strength), row.atol = static_cast<float>(atol), row.slope = static_cast<float>(slope);
     row.origin = Rows<Sigma::tanh, float>::origin_of(seen.low, seen.high);
-    row.units = y, row.weights = nullptr, row.factor = row.slope;
-    row.low = seen.low, row.high = seen.high, row.tie = seen.tie, row.tie_share = seen.tie_share;
-    if (row.origin != 0) {
-      row.scaled.resize(n);
-      float* out = row.scaled.data();
-      auto scaled = [&](float x) { return row.slope * (x - row.origin); };
-      for (long i = 0; i < n; ++i) out[i] = scaled(y[i]);
-      row.units = out, row.factor = 1;
-      for (float* x : {&row.low, &row.high, &row.tie}) *x = scaled(*x);
-    }
+    row.given = y, row.weights = nullptr, row.factor = row.slope;
     const float deviation = row.slope * seen.deviation;
     if (!pays(n, deviation, Solver::kWidest)) return false;
     const float least = 1 - row.c * normal_density(deviation * normal_contraction(row.c, deviation));
     row.h = Solver::spacing(row.c, row.atol, least, normal_roughness(deviation, n));
-    return pays(n, deviation, row.h) && place(lane, n, most_cells(n));
+    return pays(n, deviation, row.h);
   }
 
-  bool set_jacobian(const JacobianTask<float>& task, long index, int lane) {
-    Row& row = rows_[lane];
-    const long n = task.units;
+  bool look_at_jacobian(const JacobianTask<float>& task, Row& row) {
+    const long n = task.units, index = row.index;
     const double strength = task.strength[index];
-    row.units = task.z + index * n, row.weights = task.g + index * n;
-    row.factor = 1;
-    const RowSurvey seen(row.units, n);
+    row.given = task.z + index * n, row.weights = task.g + index * n;
+    row.origin = 0, row.factor = 1;
+    const RowSurvey& seen = row.seen = RowSurvey(row.given, n);
     const WeightSurvey weights(row.weights, n);
     if (!seen.finite || !weights.finite) return false;
     if (!(strength <= Adjoint::kNearest && strength > -1e3 && strength != 0)) return false;
-    row.low = seen.low, row.high = seen.high, row.tie = seen.tie, row.tie_share = seen.tie_share, row.top = weights.top;
+    row.low = seen.low, row.high = seen.high, row.tie = seen.tie, row.seen.tie_share = seen.tie_share, row.top = weights.top;
     row.spread = static_cast<double>(row.high) - row.low;
     if (!(row.spread < 1e6) || Narrow<Sigma::tanh>::near_enough<float>(strength, row.spread)) return false;
     int exponent;  // squares of numbers far from 1 would under- or overflow
@@ -209,21 +280,7 @@ class NodePackEngine {
     if (Adjoint::outweighs(weights.top, weights.squares)) return false;
     row.c = static_cast<float>(strength);
     row.h = Adjoint::spacing(row.c, normal_density(seen.deviation), normal_roughness(seen.deviation, n));
-    return pays(n, seen.deviation, row.h) && place(lane, n, most_cells(n));
-  }
-
-  // Nodes are placed once more in lanes that turn out to need them closer, and a lane is let go if they would be too many.
-  // Returns the lanes that were.
-  template <class Spacing> M closer(M& mine, long n, Spacing spacing) {
-    M fresh = {};
-    for (int lane = 0; lane < kRows; ++lane) {
-      Row& row = rows_[lane];
-      if (!mine[lane] || row.h == 0) continue;
-      row.h = spacing(lane);
-      if (row.factor * row.grid.step > 1.15f * row.h) (place(lane, n, std::min(n, kMostCells)) ? fresh : mine)[lane] ^= -1;
-      row.h = 0;
-    }
-    return fresh;
+    return pays(n, seen.deviation, row.h);
   }
 
   // False: not to the accuracy asked for.
@@ -231,11 +288,11 @@ class NodePackEngine {
     const Row& row = rows_[lane];
     const long index = row.index;
     float* z = task.z + index * n;
-    const float from = nodes_.points[1][lane], to = nodes_.points[row.grid.cells + 1][lane];
+    const float from = nodes_.points[1][lane], to = nodes_.points[grids_[lane].cells + 1][lane];
     const float factor = row.factor, back = 1 / factor;
     float* solved = powers_.resize(n);  // z as it is solved for
     Lanes moved = {};
-    tables_.of(lane).quintics(row.grid, row.units, n, [=, &moved](auto y, auto by, long i) {
+    tables_.of(lane).quintics(grids_[lane], row.units, n, [=, &moved](auto y, auto by, long i) {
       write_lanes(z + i, y + back * by);
       write_lanes(solved + i, factor * y + by);
       add_to(moved, by);
@@ -272,7 +329,7 @@ class NodePackEngine {
     const Row& row = rows_[lane];
     const bool close = PowerSums::serves(row.spread) && row.c > kStrongest;
     Lanes squares = {};
-    tables_.of(lane).apply_cubics(row.grid, row.units, row.weights, n, v, [&squares](auto v) { add_to(squares, v * v); });
+    tables_.of(lane).apply_cubics(grids_[lane], row.units, row.weights, n, v, [&squares](auto v) { add_to(squares, v * v); });
     constexpr int kSamples = Adjoint::kSamples;
     long places[kSamples + 1];
     double products[kSamples + 1], density[kSamples + 1];
