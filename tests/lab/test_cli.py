@@ -224,6 +224,20 @@ def test_a_report_without_runs_does_not_keep_others_from_being_made(call, tmp_pa
     ]
 
 
+def test_a_damaged_run_does_not_keep_the_reports_of_others_from_being_made(call, tmp_path):
+    call(f"{SMOKE} --out results")
+    damaged = all_runs("results")[0]
+    call(f"{SMOKE} --dataset moons --out results")
+    damaged.result_file.write_text("{")
+    for page in tmp_path.rglob("report.html"):
+        page.unlink()
+    code, out, err = call("report results")
+    assert code == 2
+    assert "is damaged" in err
+    assert out.count("report: ") == 1
+    assert (tmp_path / "results/boundary-moons/report.html").is_file()
+
+
 def test_ctrl_c_says_how_to_go_on(call, monkeypatch):
     import ibnn.lab.cli.progress as progress
 
