@@ -17,7 +17,7 @@ from ibnn.lab.experiments.overfitting import claims
 from ibnn.lab.experiments.overfitting.record import LEARNT, Record, Records
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts
-from ibnn.lab.results import Findings, Picture
+from ibnn.lab.results import RULE, Findings, Picture
 from ibnn.lab.training import Result, RunConfig, predict, prepare
 
 CHANNELS = 8
@@ -68,6 +68,7 @@ class Overfitting(ImageExperiment):
             claims=claims.claims(records),
             rows=[record.row() for record in records],
             tables=[claims.table(records)],
+            rule=f"{RULE} {EQUIVALENT}",
             settings=protocol(runs),
         )
 
@@ -90,6 +91,10 @@ class Overfitting(ImageExperiment):
         )
 
 
+EQUIVALENT = (
+    "But a comparison that is given with its p counts as no, too, when its interval is within 0.3 "
+    "points of zero: the networks are equivalent (docs/verdict-plan.md)."
+)
 CAPTION = (
     "Left: validation accuracy in the best epoch (solid) and after the last one (dotted). Right: "
     "the fraction of the wrong training labels that the last network predicts, i.e. has memorized."
