@@ -11,7 +11,7 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.experiments.arms import trained
-from ibnn.lab.experiments.experiment import Run, Settings
+from ibnn.lab.experiments.experiment import Run, Settings, less
 from ibnn.lab.experiments.images import ImageExperiment, Size
 from ibnn.lab.experiments.overfitting import claims
 from ibnn.lab.experiments.overfitting.record import LEARNT, Record, Records
@@ -83,12 +83,14 @@ class Overfitting(ImageExperiment):
 
     def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
         size, full = self.size(settings), _SIZES["paper"]
-        if epochs >= full.epochs and size.n_train == full.n_train:
-            return ()
-        return (
-            f"{size.n_train:,} images and {epochs} epochs in place of {full.n_train:,} and "
-            f"{full.epochs}.",
-        )
+        lines = less(seeds, full.seeds, "seed")
+        if epochs < full.epochs or size.n_train != full.n_train:
+            lines.insert(
+                0,
+                f"{size.n_train:,} images and {epochs} epochs in place of {full.n_train:,} and "
+                f"{full.epochs}.",
+            )
+        return (*lines, *self._stands_in(settings))
 
 
 EQUIVALENT = (
