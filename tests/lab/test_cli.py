@@ -69,6 +69,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("train", ["--dataset is missing"]),
         ("train --dataset digits --neuron curious", ["'curious'", "standard, implicit"]),
         ("train --dataset digits --lam a,b", ["--lam is 'a,b'"]),
+        ("train --dataset digits --neuron implicit --lam 1,2", ["expected one value\n"]),
         ("train --dataset digts", ["did you mean 'digits'"]),
         ("train --dataset digits --lam 0.1", ["--lam has no effect", "neuron is 'standard'"]),
         ("train --dataset digits --hidden 9", ["--hidden has no effect", "network is 'ucn'"]),
@@ -149,6 +150,26 @@ def test_train_tells_every_epoch_and_runs_show_remembers_it(call):
     assert "removed" in call(f"runs clean {run.identity}")[1]
     assert not run.path.exists()
     assert call("runs clean --unfinished")[1] == "nothing to remove\n"
+
+
+def test_runs_tell_bits_per_character_of_text(call):
+    line = "train --dataset sums --network gpt --depth 1 --width 8 --heads 2 --epochs 1"
+    said = call(f"{line} --n-train 32 --n-test 8")[1]
+    bits = said.splitlines()[-1].partition("last ")[2].partition(",")[0]
+    assert f"  {bits} bits  sums GPT" in call("runs list")[1]
+    (run,) = all_runs("results")
+    shown = call(f"runs show {run.identity}")[1]
+    assert " pieces/s" in shown
+    assert "images/s" not in shown
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(call, tmp_path):
+    call(TRAIN)
+    (run,) = all_runs("results")
+    (tmp_path / "converted").mkdir()
+    answer = call(f"convert {run.path} --lam -0.1 --out converted")
+    assert_refused(answer, "Is a directory: ", os.sep + "converted\n")
+    assert ".tmp" not in answer[2]
 
 
 def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):
