@@ -69,6 +69,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("train", ["--dataset is missing"]),
         ("train --dataset digits --neuron curious", ["'curious'", "standard, implicit"]),
         ("train --dataset digits --lam a,b", ["--lam is 'a,b'"]),
+        ("train --dataset digits --neuron implicit --lam 1,2", ["expected one value\n"]),
         ("train --dataset digts", ["did you mean 'digits'"]),
         ("train --dataset digits --lam 0.1", ["--lam has no effect", "neuron is 'standard'"]),
         ("train --dataset digits --hidden 9", ["--hidden has no effect", "network is 'ucn'"]),
@@ -151,6 +152,26 @@ def test_train_tells_every_epoch_and_runs_show_remembers_it(call):
     assert call("runs clean --unfinished")[1] == "nothing to remove\n"
 
 
+def test_runs_tell_bits_per_character_of_text(call):
+    line = "train --dataset sums --network gpt --depth 1 --width 8 --heads 2 --epochs 1"
+    said = call(f"{line} --n-train 32 --n-test 8")[1]
+    bits = said.splitlines()[-1].partition("last ")[2].partition(",")[0]
+    assert f"  {bits} bits  sums GPT" in call("runs list")[1]
+    (run,) = all_runs("results")
+    shown = call(f"runs show {run.identity}")[1]
+    assert " pieces/s" in shown
+    assert "images/s" not in shown
+
+
+def test_a_folder_in_the_place_of_a_file_is_named(call, tmp_path):
+    call(TRAIN)
+    (run,) = all_runs("results")
+    (tmp_path / "converted").mkdir()
+    answer = call(f"convert {run.path} --lam -0.1 --out converted")
+    assert_refused(answer, "Is a directory: ", os.sep + "converted\n")
+    assert ".tmp" not in answer[2]
+
+
 def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):
     (tmp_path / "run.toml").write_text('preset = "smoke"\nseeds = 1\ndataset = "moons"\n')
     out = call("run boundary --config run.toml --dataset circles --dry-run")[1]
@@ -222,6 +243,20 @@ def test_a_report_without_runs_does_not_keep_others_from_being_made(call, tmp_pa
     assert [path.name for path in (tmp_path / "out").iterdir() if path.is_dir()] == [
         "boundary-arrows"
     ]
+
+
+def test_a_damaged_run_does_not_keep_the_reports_of_others_from_being_made(call, tmp_path):
+    call(f"{SMOKE} --out results")
+    damaged = all_runs("results")[0]
+    call(f"{SMOKE} --dataset moons --out results")
+    damaged.result_file.write_text("{")
+    for page in tmp_path.rglob("report.html"):
+        page.unlink()
+    code, out, err = call("report results")
+    assert code == 2
+    assert "is damaged" in err
+    assert out.count("report: ") == 1
+    assert (tmp_path / "results/boundary-moons/report.html").is_file()
 
 
 def test_ctrl_c_says_how_to_go_on(call, monkeypatch):

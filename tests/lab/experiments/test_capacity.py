@@ -83,6 +83,13 @@ def test_units_are_counted_by_the_best():
     assert claims.units_needed(parts([0.94], [1.0])) is None
     assert claims.units_needed(parts([0.94], [0.93])) == 3
     assert claims.claims(parts([0.94], [0.93]))[-1].agrees == "no"
+    # a hair's breadth, and a search that did not settle, are worth no unit
+    plateau = [0.94, 0.94, 0.94]
+    for standard, implicit in ((plateau, [0.9405]), ([0.94], [1.0])):
+        assert claims.claims(parts(standard, implicit))[-1].agrees == "not decided"
+    assert claims.claims(parts(plateau, [1.0]))[-1].agrees == "yes"
+    alone = replace(parts(plateau, [1.0]), standard=None, by_units={4: search([0.99])})
+    assert claims.claims(alone)[-1].agrees == "not decided"
     assert "not even 4 standard units" in claims.headline(parts([0.94], [1.0]))
     assert "4 standard units match" in claims.headline(parts([0.94], [0.98]))
 
@@ -122,6 +129,8 @@ def test_the_whole_on_few_points(tmp_path):
     findings = json.loads((folder / "findings.json").read_text())
     assert findings["missing"] == 0
     assert len(findings["claims"]) == 5
+    assert "5 pairs" not in findings["rule"]
+    assert "rank correlation" in findings["rule"]
     for picture in ("capacity", "units", "restarts"):
         assert (folder / f"{picture}.png").read_bytes().startswith(b"\x89PNG")
     with (folder / "capacity.csv").open() as file:

@@ -22,6 +22,7 @@ from ibnn.lab.experiments.controls.arms import (
 )
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.controls.tuned import RATES, TUNING_SEEDS
+from ibnn.lab.experiments.readings import NOT_YET
 from ibnn.lab.report import ReportError, rebuild, write_report
 
 SMOKE = Settings(preset="smoke", dataset="digits")
@@ -350,6 +351,16 @@ def test_settings_and_figures_are_of_the_compared_networks_not_of_those_that_tun
     texts = " ".join(text.get_text() for text in found.pictures[0].figure.texts)
     assert " test images" in texts
     assert "held-out" not in texts
+
+
+def test_runs_that_only_tuned_something_make_a_report_that_compares_nothing(root):
+    experiment, settings = get("controls-tuned"), replace(SMOKE, epochs=1)
+    runs, _ = collect(experiment, settings, root)
+    tuning = [run for run in runs if run.config.hold_out and run.config.seed == TUNING_SEEDS[0]]
+    found = experiment.find(settings, tuning)
+    assert found.headline == NOT_YET
+    assert {claim.agrees for claim in found.claims} == {"not decided"}
+    assert not found.rows
 
 
 def test_nothing_is_compared_before_every_rate_was_tried():

@@ -71,6 +71,7 @@ def test_the_report_is_whole(root):
     folder = write_report(get("overfitting"), SMOKE, root).parent
     findings = json.loads((folder / "findings.json").read_text())
     assert findings["missing"] == 0
+    assert "within 0.3 points" in findings["rule"]  # that equivalent networks are a no
     # two pairs can never decide anything
     assert {claim["agrees"] for claim in findings["claims"]} == {"not decided"}
     with (folder / "overfitting.csv").open() as file:

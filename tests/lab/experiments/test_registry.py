@@ -1,5 +1,6 @@
 """An experiment of one's own: one file, one registration; and defaults that need no data."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -122,3 +123,21 @@ def test_fresh_seeds_are_other_networks(name):
     usual, fresh = ({c.seed for c in plan if not c.hold_out} for plan in plans)
     assert fresh == {seed + 7 for seed in usual}
     assert len(plans[0]) == len(plans[1])
+
+
+@pytest.mark.parametrize("name", names())
+def test_fewer_seeds_or_epochs_than_published_are_told(name):
+    experiment = get(name)
+    whole = " ".join(experiment.preset(Settings(preset="paper")).reduced)
+    assert not re.search(r"\b(epoch|seed)s?\b", whole)
+    told = " ".join(experiment.preset(Settings(preset="paper", epochs=1)).reduced)
+    assert re.search(r"\b1 epochs?\b", told)
+    if experiment.takes_seeds:
+        told = " ".join(experiment.preset(Settings(preset="paper", seeds=1)).reduced)
+        assert re.search(r"\b1 seeds?\b", told)
+
+
+@pytest.mark.parametrize("name", ["learning-speed", "lambda-sweep", "overfitting"])
+def test_what_a_dataset_stands_in_for_is_told(name):
+    settings = Settings(preset="paper", dataset="svhn-resplit")
+    assert "stand in for SVHN" in " ".join(get(name).preset(settings).reduced)

@@ -86,6 +86,7 @@ def test_the_report_has_its_pictures_claims_and_what_was_reduced(root):
     assert page.count('<img src="data:image/png;base64,') == 2
     assert page.count('data-name="Agrees"') == 7
     assert "the numbers mean nothing" in page
+    assert "a loss of one point" in page  # what decides whether accuracy is kept
     # two seeds decide nothing; the bound is a theorem and needs no seeds
     assert page.count('class="answer undecided"') == 6
     assert page.count('class="answer yes"') == 1

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+import pytest
 
 from ibnn.lab.runner import collect, execute, plan, unmeasured
 from ibnn.lab.runner.finished import Run
-from ibnn.lab.training import Result, RunConfig, with_checksum
+from ibnn.lab.training import CheckpointError, Result, RunConfig, RunFolder, train, with_checksum
 
 ENOUGH = 50  # times a plan is asked for in the test; an execution without end asks more often
 
@@ -65,3 +66,21 @@ def test_a_plan_that_names_a_file_ends_and_finds_its_runs_again(tmp_path):
     assert [run.measured for run in runs] == [{"images": 10}] * 2
     assert missing == []
     assert unmeasured(experiment, None, tmp_path) == []
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3])  # warm-up, epochs 2, 4 and 5
+def test_a_finished_run_that_lost_lines_of_its_metrics_is_told_and_made_whole(kept, tmp_path):
+    own = {"epochs": 5, "warmup_epochs": 1, "validate_every": 2}
+    experiment = TwoStages(save(tmp_path / "mine.npz"))
+    config = with_checksum(experiment.first.replace(**own))
+    train(config, tmp_path)
+    folder = RunFolder(tmp_path, config.identity())
+    run = Run(config, folder.result(), folder, {})
+    assert [line.epoch for line in run.validations()] == [2, 4, 5]
+    whole = folder.metrics_file.read_text()
+    folder.metrics_file.write_text("".join(whole.splitlines(keepends=True)[:kept]))
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl has . of 3 validations; delete .*"):
+        run.validations()
+    folder.result_file.unlink()  # as the message says
+    train(config, tmp_path)
+    assert folder.metrics_file.read_text() == whole

@@ -201,6 +201,16 @@ def test_nearest_is_as_steep_as_sigma_within_the_gap(name):
     torch.testing.assert_close(near.derivative(x, 1)[smooth], steepest[smooth], atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("name", list(oracle.SIGMAS))
+def test_nearest_has_a_primitive_of_its_own(name):
+    near = resolve(SteepestWithin(resolve(name), 0.7))
+    # no point is at a kink of hardtanh
+    x = torch.linspace(-4, 4, 80, dtype=torch.float64, requires_grad=True)
+    (slope,) = torch.autograd.grad(near.primitive(x).sum(), x)
+    torch.testing.assert_close(slope, near.value(x), atol=1e-12, rtol=0)
+    assert near.primitive(torch.zeros((), dtype=torch.float64)).abs() < 1e-15
+
+
 @given(seed=st.integers(0, 1000), share=st.floats(0.05, 5), units=st.integers(2, 6))
 @settings(max_examples=15)
 def test_a_stable_solution_for_positive_lam_compresses_nothing(seed, share, units):

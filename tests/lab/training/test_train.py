@@ -1,6 +1,8 @@
 """One run from config to result."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -152,6 +154,17 @@ def test_a_run_that_another_process_trains_is_left_alone(tmp_path):
     ):
         train(PLANE, tmp_path)
     train(PLANE, tmp_path)
+
+
+def test_a_disk_without_locks_is_not_taken_for_another_process(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+
+    def missing(*_):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr(fcntl, "flock", missing)
+    train(PLANE, tmp_path)
+    assert folder(tmp_path, PLANE).status() == "finished"
 
 
 def test_a_lone_last_example_is_left_out(tmp_path):

@@ -76,7 +76,9 @@ def _expected() -> tuple[type[Exception], ...]:
 
 
 def _system(error: OSError) -> str:
-    where = f": {error.filename}" if error.filename else ""
+    # of a renaming the goal is the one the user named, the other a temporary file
+    named = error.filename2 or error.filename
+    where = f": {named}" if named else ""
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}; free some space and run the same command again"
     return f"{_one_line(error.strerror or error)}{where}"

@@ -24,7 +24,9 @@ def report(
     debug: Debug = False,
 ) -> None:
     """Write reports again from stored runs, without training."""
+    from ibnn.lab.data import DataError
     from ibnn.lab.report import ReportError, find_reports, rebuild, write_overview
+    from ibnn.lab.training import RunError
 
     found = find_reports(folder)
     if add is not None and len(found) > 1:
@@ -34,7 +36,7 @@ def report(
         try:
             typer.echo(f"report: {rebuild(one, add, data)}")
             made.append(one.name)
-        except ReportError as error:
+        except (ReportError, RunError, DataError) as error:
             failed.append(str(error))
     root = found[0].parent
     typer.echo(f"all claims: {write_overview(root)}")

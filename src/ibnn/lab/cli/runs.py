@@ -27,7 +27,9 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
         try:
             status, title, note = folder.status(), folder.config().title(), ""
             if status == "finished":
-                note = f"  {100 * folder.result().accuracy:5.1f} %"
+                result = folder.result()
+                unit = " bits" if result.best_bits_per_character is not None else ""
+                note = f"  {result.last:>7}{unit}"
         except CheckpointError as error:  # one damaged run must not hide the others
             status, title, note = "damaged", str(error), ""
         typer.echo(f"{folder.identity}  {status:8}{note:9}  {title}")
@@ -54,7 +56,8 @@ def show(
     typer.echo(f"{folder.config().title()} ({folder.status()})\n{folder.path}\n")
     typer.echo(folder.config().to_json())
     for line in folder.metrics():
-        typer.echo(f"{line}, {line.images_per_second:,.0f} images/s")
+        pieces = "images" if line.bits_per_character is None else "pieces"
+        typer.echo(f"{line}, {line.images_per_second:,.0f} {pieces}/s")
     if folder.status() == "finished":
         result = folder.result()
         typer.echo(

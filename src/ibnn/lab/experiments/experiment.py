@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ibnn.lab.results import Findings
 from ibnn.lab.runner.finished import Run
+from ibnn.lab.stats import counted
 from ibnn.lab.training import Result, RunConfig
 
 __all__ = ["Experiment", "ExperimentError", "Preset", "Run", "Settings"]
@@ -36,6 +37,15 @@ class Settings:
     first_seed: int = 0  # another one: fresh networks, judged by themselves
     epochs: int | None = None
     lam: str | None = None  # how lam is found, see `lam_modes`
+
+
+def less(number: int, full: int, what: str) -> list[str]:
+    """A line for readers where a number is smaller than in the paper.
+
+    >>> less(2, 10, "seed"), less(10, 10, "seed")
+    (['2 seeds in place of 10.'], [])
+    """
+    return [f"{counted(number, what)} in place of {full}."] if number < full else []
 
 
 class Experiment(ABC):
@@ -92,11 +102,14 @@ class Experiment(ABC):
     def preset(self, settings: Settings) -> Preset:
         """The preset with the user's own numbers in place of its seeds and epochs."""
         chosen = self.presets[settings.preset]
+        seeds, epochs = settings.seeds or chosen.seeds, settings.epochs or chosen.epochs
+        full = self.presets.get("paper", chosen)
+        fewer = (
+            *less(seeds, full.seeds, "seed"),
+            *less(epochs, full.epochs, "epoch"),
+        )
         return Preset(
-            seeds=settings.seeds or chosen.seeds,
-            epochs=settings.epochs or chosen.epochs,
-            reduced=chosen.reduced,
-            more=chosen.more,
+            seeds=seeds, epochs=epochs, reduced=(*chosen.reduced, *fewer), more=chosen.more
         )
 
     def seeds(self, settings: Settings) -> range:

@@ -137,6 +137,9 @@ class ImageExperiment(Experiment):
                 f"{seeds} seeds of each network; the paper has {self.standard_seeds} standard and "
                 f"{IMPLICIT_SEEDS} implicit ones."
             )
-        if stands_in := self.defaults(settings).stands_in:
-            lines.append(stands_in)
-        return tuple(lines)
+        return (*lines, *self._stands_in(settings))
+
+    def _stands_in(self, settings: Settings) -> list[str]:
+        """What the dataset takes the place of, if of another one."""
+        stands_in = self.defaults(settings).stands_in
+        return [stands_in] if stands_in else []

@@ -247,7 +247,8 @@ class RunConfig:
             raise ConfigError(str(error)) from None
         if isinstance(self.lam, tuple):
             layers = network_kind(self.network).hidden_layers(self)
-            _demand(len(self.lam) == layers, "lam", self, f"one value or {layers}")
+            wanted = f"one value or {layers}" if layers > 1 else "one value"
+            _demand(len(self.lam) == layers, "lam", self, wanted)
         if self.coupling == "window":
             _demand(self.window >= 1, "window", self, "the side of the window, at least 1")
             _demand(

@@ -128,12 +128,14 @@ class RunFolder:
             if fcntl is not None:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except OSError:
+                except BlockingIOError:
                     file.seek(0)
                     holder = file.read().strip() or "unknown"
                     raise RunLockedError(
                         f"run {self.identity} is being trained by process {holder}"
                     ) from None
+                except OSError:  # a disk without locks, as some of clusters: as on Windows
+                    pass
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()

@@ -9,8 +9,16 @@ from ibnn.lab.experiments.architectures.amounts import AMOUNTS, IMAGES, TEXT, ar
 from ibnn.lab.experiments.architectures.cost import step_cost, threads
 from ibnn.lab.experiments.architectures.record import COST, SECONDS, Record, by_network
 from ibnn.lab.experiments.arms import trained
-from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Run, Settings
+from ibnn.lab.experiments.experiment import (
+    Experiment,
+    ExperimentError,
+    Preset,
+    Run,
+    Settings,
+    less,
+)
 from ibnn.lab.experiments.protocol import protocol
+from ibnn.lab.models import network_kind
 from ibnn.lab.results import FEWEST_PAIRS, Findings, Picture, questions
 from ibnn.lab.stats import counted
 from ibnn.lab.training import Result, RunConfig, with_checksum
@@ -49,7 +57,8 @@ class Architectures(Experiment):
         """The longest training of this dataset's networks; what is less than the recipes."""
         chosen = super().preset(settings)
         bases = [self._base(settings, name) for name in self.networks(settings)]
-        reduced = [_reduced(config) for config in bases if settings.preset != "paper"]
+        reduced = [line for config in bases for line in _reduced(config, settings.preset)]
+        reduced += less(chosen.seeds, SEEDS, "seed")
         epochs = max(config.epochs for config in bases)
         return Preset(seeds=chosen.seeds, epochs=epochs, reduced=tuple(reduced))
 
@@ -94,9 +103,13 @@ class Architectures(Experiment):
         ]
 
 
-def _reduced(config: RunConfig) -> str:
+def _reduced(config: RunConfig, preset: str) -> list[str]:
+    name = claims.NAMES[config.network]
+    if preset == "paper":  # the recipe, but for epochs
+        full = network_kind(config.network).recipe["epochs"]
+        return [f"{name}: {line}" for line in less(config.epochs, full, "epoch")]
     sizes = f"{config.n_train:,} training and {config.n_test:,} test examples"
-    return f"{claims.NAMES[config.network]}: the first {sizes}, {config.epochs} epochs."
+    return [f"{name}: the first {sizes}, {config.epochs} epochs."]
 
 
 def _lines(network: str, runs: Sequence[Run]) -> list[tuple[str, str]]:

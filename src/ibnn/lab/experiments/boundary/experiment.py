@@ -38,7 +38,7 @@ class Boundary(Experiment):
         "smoke": Preset(
             seeds=2,
             epochs=3,
-            reduced=("2 seeds and 3 epochs on 400 points.",),
+            reduced=("400 points.",),
             more={"n_train": 400, "n_test": 400, "initialisation": "torch"},
         ),
         "cpu": Preset(seeds=10, epochs=200, more={"initialisation": "torch"}),

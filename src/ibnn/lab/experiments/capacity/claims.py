@@ -15,6 +15,14 @@ from ibnn.lab.stats.families import SIGNIFICANT, p_text
 SETTLED = (3, 0.2)  # restarts within so many points of the best
 MARGIN = 0.005  # a difference of best accuracies that counts
 CONVEX = 0.97  # area over hull from which a region counts as convex
+RULE = (
+    "There are no pairs of seeds here: the best of many restarts is compared. Three units of one "
+    f"kind are better when that is higher by more than {100 * MARGIN:g} points and at least "
+    f"{SETTLED[0]} restarts of the other kind are within {SETTLED[1]:g} points of its best. A "
+    f"region is convex from {CONVEX:g} of the area of its hull. A trend needs a rank correlation "
+    f"(Spearman) with p below {SIGNIFICANT:g}, whichever single value is left out. Otherwise a "
+    "claim is not decided here."
+)
 
 
 @dataclass(frozen=True)
@@ -177,7 +185,7 @@ def _units_answer(parts: Parts) -> Answer:
     if parts.implicit is None or not parts.by_units:
         return "not decided"
     needed = units_needed(parts)
-    return "no" if needed is not None and needed <= 3 else "yes"
+    return "no" if needed is not None and needed <= 3 else expressive(parts).agrees
 
 
 def table(searches: Mapping[Condition, Search]) -> Table:

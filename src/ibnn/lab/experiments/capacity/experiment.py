@@ -115,6 +115,7 @@ class Capacity(Experiment):
             claims=claims.claims(parts),
             rows=[row for search in found.values() for row in search.rows()],
             tables=[claims.table(found)],
+            rule=claims.RULE,
             settings=[("Search", search), *(("SGD: " + k, v) for k, v in protocol(runs))],
         )
 

@@ -234,6 +234,8 @@ def headline(records: Records) -> str:
 
 def notes(records: Records) -> list[str]:
     """What the best epoch flatters, which arms have more parameters, and who never learnt."""
+    if not records.arms():  # there are runs that tuned something, and no network to compare yet
+        return []
     lost = fmean(record.best - record.last for record in records)
     sizes = {record.arm: record.parameters for record in records}
     usual = sizes.get(STANDARD, 0)

@@ -37,7 +37,8 @@ def draw_curves(records: Records, note: str) -> Figure:
         axes.set_title(title)
         axes.set_xlabel("epoch")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.legend(loc="lower right", fontsize=7)
+        if axes.lines:
+            axes.legend(loc="lower right", fontsize=7)
     panels[0].set_ylabel("validation accuracy, %")
     style.footnote(figure, note)
     return figure

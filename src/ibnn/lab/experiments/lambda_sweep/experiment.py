@@ -131,7 +131,7 @@ class LambdaSweep(ImageExperiment):
             lines.append(f"{what} is trained at p = {PAPERS_SLOPE:g} only.")
         if not self._is_full(settings):
             lines.append(f"{seeds} seeds of each cell, in place of {_SIZES['paper'].seeds}.")
-        return tuple(lines)
+        return (*lines, *self._stands_in(settings))
 
 
 MAP = (

@@ -11,13 +11,13 @@ import torch
 
 from ibnn.lab import data
 from ibnn.lab.experiments.arms import trained
-from ibnn.lab.experiments.experiment import Run, Settings
+from ibnn.lab.experiments.experiment import Run, Settings, less
 from ibnn.lab.experiments.images import ImageExperiment, Size
 from ibnn.lab.experiments.overfitting import claims
 from ibnn.lab.experiments.overfitting.record import LEARNT, Record, Records
 from ibnn.lab.experiments.protocol import protocol
 from ibnn.lab.experiments.readings import amounts
-from ibnn.lab.results import Findings, Picture
+from ibnn.lab.results import RULE, Findings, Picture
 from ibnn.lab.training import Result, RunConfig, predict, prepare
 
 CHANNELS = 8
@@ -68,6 +68,7 @@ class Overfitting(ImageExperiment):
             claims=claims.claims(records),
             rows=[record.row() for record in records],
             tables=[claims.table(records)],
+            rule=f"{RULE} {EQUIVALENT}",
             settings=protocol(runs),
         )
 
@@ -82,14 +83,20 @@ class Overfitting(ImageExperiment):
 
     def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
         size, full = self.size(settings), _SIZES["paper"]
-        if epochs >= full.epochs and size.n_train == full.n_train:
-            return ()
-        return (
-            f"{size.n_train:,} images and {epochs} epochs in place of {full.n_train:,} and "
-            f"{full.epochs}.",
-        )
+        lines = less(seeds, full.seeds, "seed")
+        if epochs < full.epochs or size.n_train != full.n_train:
+            lines.insert(
+                0,
+                f"{size.n_train:,} images and {epochs} epochs in place of {full.n_train:,} and "
+                f"{full.epochs}.",
+            )
+        return (*lines, *self._stands_in(settings))
 
 
+EQUIVALENT = (
+    "But a comparison that is given with its p counts as no, too, when its interval is within 0.3 "
+    "points of zero: the networks are equivalent (docs/verdict-plan.md)."
+)
 CAPTION = (
     "Left: validation accuracy in the best epoch (solid) and after the last one (dotted). Right: "
     "the fraction of the wrong training labels that the last network predicts, i.e. has memorized."

@@ -50,6 +50,10 @@ class SteepestWithin(ibnn.Sigma):
         near = x.clamp(-self.gap, self.gap)
         return near + self.base.value(x - near)
 
+    def primitive(self, x: Tensor) -> Tensor:
+        near = x.clamp(-self.gap, self.gap)
+        return near * (x - near / 2) + self.base.primitive(x - near)
+
     def derivative(self, x: Tensor, order: int) -> Tensor:
         if order != 1:
             return super().derivative(x, order)
