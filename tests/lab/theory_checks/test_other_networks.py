@@ -109,6 +109,9 @@ def test_what_the_theory_does_not_cover_says_why():
         def derivative(self, x, order):
             return torch.sin(x + order * torch.pi / 2)
 
+        def primitive(self, x):
+            return 1 - torch.cos(x)
+
     layer = ibnn.Linear(64, 5, lam=-0.01, sigma=Wave(), bounded=False)
     network = nn.Sequential(nn.Flatten(), layer, nn.ReLU(), nn.Linear(5, 10))
     found = run_checks(digits_context(network=network, examples=4), ["solutions", "expressivity"])
