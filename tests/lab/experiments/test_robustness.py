@@ -55,6 +55,19 @@ def test_the_table_has_every_eps_while_a_kind_of_network_is_missing(root):
     assert {len(row) for row in table.rows} == {len(table.columns)}
 
 
+def test_the_figure_says_how_many_networks_of_each_kind_are_there(root):
+    experiment = get("pgd")
+    runs = collect(experiment, SMOKE, root)[0]
+
+    def note(some):
+        (axes,) = experiment.find(SMOKE, some).pictures[0].figure.axes
+        return " ".join(t.get_text() for t in axes.figure.texts).replace("\n", " ")
+
+    assert "2 networks of each kind" in note(runs)
+    fewer = [r for r in runs if r.config.seed == 0 or r.result.lam != [pytest.approx(-0.2)]]
+    assert f"networks: 2 {STANDARD}; 2 {LEARNT}; 1 {NEGATIVE}" in note(fewer)
+
+
 @pytest.mark.parametrize(
     ("preset", "dataset", "epochs", "images"),
     [

@@ -74,9 +74,8 @@ class RobustnessExperiment(ImageExperiment):
     def find(self, settings: Settings, runs: Sequence[Run]) -> Findings:
         groups = self.groups(settings, runs)
         images = max(run.measured["images"] for run in runs)
-        networks = max(len(group) for group in groups.values())
         note = (
-            f"{networks} networks of each kind, {amounts(runs)}, the first {images:,} attacked; "
+            f"{_networks(groups)}, {amounts(runs)}, the first {images:,} attacked; "
             "median and whole range"
         )
         return Findings(
@@ -134,3 +133,11 @@ def clean_accuracy(groups: Groups) -> str:
         if runs
     ]
     return "Clean accuracy on the whole validation split, medians: " + ", ".join(parts) + "."
+
+
+def _networks(groups: Groups) -> str:
+    """How many networks there are of each kind, for a figure."""
+    counts = {name: len(group) for name, group in groups.items() if group}
+    if len(set(counts.values())) == 1:
+        return f"{next(iter(counts.values()))} networks of each kind"
+    return "networks: " + "; ".join(f"{count} {name}" for name, count in counts.items())
