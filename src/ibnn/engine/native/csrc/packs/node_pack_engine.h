@@ -272,8 +272,8 @@ class NodePackEngine {
     const WeightSurvey weights(row.weights, n);
     if (!seen.finite || !weights.finite) return false;
     if (!(strength <= Adjoint::kNearest && strength > -1e3 && strength != 0)) return false;
-    row.low = seen.low, row.high = seen.high, row.tie = seen.tie, row.seen.tie_share = seen.tie_share, row.top = weights.top;
-    row.spread = static_cast<double>(row.high) - row.low;
+    row.top = weights.top;
+    row.spread = static_cast<double>(seen.high) - seen.low;
     if (!(row.spread < 1e6) || Narrow<Sigma::tanh>::near_enough<float>(strength, row.spread)) return false;
     int exponent;  // squares of numbers far from 1 would under- or overflow
     if (!std::frexp(weights.top, &exponent) || std::abs(exponent) > 30) return false;
