@@ -328,6 +328,21 @@ def test_whether_lam_is_learnt_cannot_be_changed_later():
     assert float(layer.effective_lam) == pytest.approx(0.095)
 
 
+@pytest.mark.parametrize("name", ["lam", "slope"])
+def test_a_fixed_value_takes_a_tensor_in_its_place_and_no_parameter(name):
+    layer = ibnn.Linear(5, 4, lam=-0.1, learn_lam=False)
+    message = f"{name} of this layer is fixed: .* learn_{name}=True"
+    with pytest.raises(AttributeError, match=message):
+        setattr(layer, name, torch.nn.Parameter(torch.tensor(0.5)))
+    assert name not in dict(layer.named_parameters())
+    setattr(layer, name, torch.tensor(0.02))
+    layer(torch.randn(3, 5))
+    assert getattr(layer, f"effective_{name}") == torch.tensor(0.02)
+    learnt = ibnn.Linear(5, 4, lam=-0.1, learn_slope=True)
+    setattr(learnt, name, torch.nn.Parameter(torch.tensor(0.05)))
+    assert learnt.get_parameter(name) == torch.tensor(0.05)
+
+
 def test_the_old_path_of_the_layers_still_works_and_says_where_they_are():
     with pytest.warns(DeprecationWarning, match=r"ibnn\.nn"):
         from ibnn.modules import Conv2d

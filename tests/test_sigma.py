@@ -195,6 +195,16 @@ def test_a_sigma_without_its_primitive_is_refused_at_once():
         ibnn.implicit_bias(torch.zeros(3), -0.1, sigma=Half())
 
 
+def test_a_primitive_that_belongs_to_another_sigma_is_refused():
+    class Wide(Softsign):
+        def primitive(self, x):
+            return 2 * super().primitive(x)
+
+    message = r"softsign has value -0\.8889 at -8, where its primitive rises with slope -1\.778"
+    with pytest.raises(ValueError, match=message):
+        sigmas.resolve(Wide())
+
+
 def test_what_is_no_sigma_is_told_what_would_be():
     with pytest.raises(ValueError, match=r"sigma='relu'.*arctan.*erf.*hardtanh.*tanh"):
         ibnn.implicit_bias(torch.zeros(3), 0.01, sigma="relu")

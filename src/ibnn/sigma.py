@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ibnn._registry import Registry
 
+_STEP = 1e-4  # of differences that check a sigma
 # of the table of Peaked's primitive
 _NODES = 8  # of Gauss and Legendre in a cell
 _CELLS = 4096  # polynomials of degree 5 are right to 1e-12 on them for a from 0.1 to 2
@@ -19,7 +20,8 @@ _FAR = 8.0  # standard deviations after which the Gaussian is 0 in double precis
 
 
 class Sigma:
-    """An odd, non-decreasing function with slope 1 at 0.
+    """An odd, non-decreasing function, of slope 1 at 0 by convention: `slope` then means the same
+    for every sigma.
 
     `slope_bound` is the largest absolute slope, `bound` the largest absolute value. Set
     `certified = False` to use a sigma that is not monotonic. It can be solved, but nothing is
@@ -244,7 +246,6 @@ def names() -> list[str]:
 def _check(sigma: Sigma) -> None:
     x = torch.linspace(-8, 8, 321, dtype=torch.float64)
     value, slope = sigma.value(x), sigma.derivative(x, 1)
-    sigma.primitive(x)  # or say now that it is missing: not every solve needs it
     if not (value.isfinite().all() and slope.isfinite().all()):
         raise ValueError(f"sigma {sigma.name} has values or slopes that are not finite")
     if not torch.allclose(value, -value.flip(0), atol=1e-9):
@@ -255,7 +256,7 @@ def _check(sigma: Sigma) -> None:
             "set certified = False on it to use it without certificates"
         )
     # equal units meet at 0: autograd gives a slope of 0 to sign(x) and |x| there
-    zero, step = x.new_zeros(1), x.new_full((1,), 1e-4)
+    zero, step = x.new_zeros(1), x.new_full((1,), _STEP)
     at_zero, measured = float(sigma.derivative(zero, 1)), float(sigma.value(step) / step)
     if abs(at_zero - measured) > 1e-3 * max(1.0, abs(measured)):
         raise ValueError(
@@ -266,6 +267,14 @@ def _check(sigma: Sigma) -> None:
         raise ValueError(
             f"sigma {sigma.name} has slope {slope[slope.abs().argmax()]:.4g}, "
             f"above its slope_bound={sigma.slope_bound:.4g}"
+        )
+    # now, although not every solve needs it: a wrong one would lead a descent astray
+    rises = (sigma.primitive(x + _STEP) - sigma.primitive(x - _STEP)) / (2 * _STEP)
+    worst = (rises - value).abs().argmax()
+    if abs(float(rises[worst] - value[worst])) > 1e-3 * max(1.0, float(value.abs().max())):
+        raise ValueError(
+            f"sigma {sigma.name} has value {value[worst]:.4g} at {x[worst]:.4g}, where its "
+            f"primitive rises with slope {rises[worst]:.4g}"
         )
 
 

@@ -188,6 +188,8 @@ class ImplicitLayer(nn.Module):
                 f"{name} is chosen when the layer is made: {own} is a parameter or not, and has "
                 f"bounds or not; layer.{own}.requires_grad_(False) keeps a parameter as it is"
             )
+        if name in ("lam", "slope") and isinstance(value, nn.Parameter):
+            self._check_learnt(name)
         if name not in _HOW or "_options" not in self.__dict__:
             return super().__setattr__(name, value)
         before, coupling_name = getattr(self, name), self._coupling_name
@@ -205,6 +207,13 @@ class ImplicitLayer(nn.Module):
             self._set_choice(name, before)
             object.__setattr__(self, "_coupling_name", coupling_name)
             raise
+
+    def _check_learnt(self, name: str) -> None:
+        if not getattr(self, f"learn_{name}"):
+            raise AttributeError(
+                f"{name} of this layer is fixed: a parameter in its place would be trained without "
+                f"bounds; assign a tensor, or make the layer with learn_{name}=True"
+            )
 
     def _set_choice(self, name: str, value: Any) -> None:
         if name == "coupling":
