@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,23 +18,29 @@ from ibnn.lab.experiments.robustness.suite_claims import CLEAN, EXACT, WORST, Su
 from ibnn.lab.plotting import style
 from ibnn.lab.report.verdict.effects import EFFECTS, saved
 from ibnn.lab.report.verdict.figures import FIGURES, claims_panels, controls_panels
-from ibnn.lab.report.verdict.page import TABLES, refresh
+from ibnn.lab.report.verdict.page import PAGES, TABLES, refresh
 from ibnn.lab.report.verdict.source import Sources
 
 DOCS = Path(__file__).parents[3] / "docs"
 
 
-def test_the_page_is_what_the_committed_files_give():
-    page = (DOCS / "verdict.md").read_text()
-    for name in TABLES:
-        assert f"<!-- table: {name} -->" in page
-    assert refresh(page, DOCS / "results") == page
+VERDICT = {page.name: page.read_text() for page in DOCS.glob(PAGES)}
+
+
+@pytest.mark.parametrize("name", VERDICT)
+def test_a_page_is_what_the_committed_files_give(name):
+    assert refresh(VERDICT[name], DOCS / "results") == VERDICT[name]
+
+
+def test_every_table_has_its_page():
+    written = re.findall("<!-- table: (.+) -->", "".join(VERDICT.values()))
+    assert sorted(written) == sorted(TABLES)
 
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_pictures_were_drawn_from_the_committed_files(name):
     make, _ = FIGURES[name]
-    assert f"](images/{name})" in (DOCS / "verdict.md").read_text()
+    assert f"](images/{name})" in "".join(VERDICT.values())
     with Image.open(DOCS / "images" / name) as picture:
         drawn = picture.info["Description"]
     assert drawn == "\n".join(map(str, make(Sources(DOCS / "results"))))
@@ -60,11 +67,6 @@ def test_claims_without_a_run_are_drawn_as_such(tmp_path):
     panels = claims_panels(Sources(tmp_path))
     assert {row for panel in panels for row in panel.rows.values()} == {None}
     assert sum(len(panel.rows) for panel in panels) == 3 * len(EFFECTS)
-
-
-def test_making_the_tables_twice_changes_nothing():
-    once = refresh((DOCS / "verdict.md").read_text(), DOCS / "results")
-    assert refresh(once, DOCS / "results") == once
 
 
 def write(target: Path, rows: Sequence[Mapping[str, object]]) -> None:
@@ -378,11 +380,29 @@ def test_overfitting_is_read_from_its_csv(tmp_path):
 def test_what_was_not_trained_in_full_is_marked(tmp_path):
     rows = [ControlRecord(arm, 0, 0.5, 0.4, (0.4,)).row() for arm in ("standard", "implicit")]
     page = "<!-- table: controls -->\n<!-- end -->"
-    for preset, mark in (("cpu", " †"), ("paper", "")):
-        root = tmp_path / preset
+    trained = [["Training", "12 epochs after 2"]]
+    for preset, epochs, mark in (
+        ("cpu", None, " †"),
+        ("paper", 12, ", 12 epochs †"),
+        ("paper", None, ""),
+    ):
+        root = tmp_path / f"{preset}-{epochs}"
         root.mkdir()
-        exported(root, "controls", "cifar10", rows, preset=preset)
+        about = {"preset": preset, "epochs": epochs, "settings": trained}
+        exported(root, "controls", "cifar10", rows, **about)
         assert f"| CIFAR-10, controls{mark} |" in refresh(page, root)
+
+
+def test_what_was_trained_most_comes_first(tmp_path):
+    """All images before a part of them, the published epochs before fewer."""
+    sizes = {"part": ("cpu", None), "full": ("paper", None), "all-images": ("paper", 12)}
+    for folder, (preset, epochs) in sizes.items():
+        about = {"preset": preset, "epochs": epochs}
+        exported(tmp_path, "controls", "cifar10", five_pairs(0.5), folder, **about)
+    found = [source.entry.folder for source in Sources(tmp_path).each("controls", "cifar10")]
+    assert found == ["full", "all-images", "part"]
+    table = refresh("<!-- table: coverage -->\n<!-- end -->", tmp_path)
+    assert "| - | - | [**in full**](results/full/README.md), 10 networks; " in table
 
 
 def test_an_unknown_table_is_an_error(tmp_path):

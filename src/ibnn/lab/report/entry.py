@@ -33,8 +33,15 @@ class Entry:
 
     @property
     def is_full(self) -> bool:
-        """Whether it is the published protocol, and not a reduced preset."""
-        return self.findings["preset"] == "paper"
+        """Whether it is the published protocol, and not a part of it."""
+        return self.completeness == 2
+
+    @property
+    def completeness(self) -> int:
+        """2 is the published protocol, 1 has all its images for fewer epochs, 0 is less."""
+        if self.findings["preset"] != "paper":
+            return 0
+        return 2 if self.findings.get("epochs") is None else 1
 
     @property
     def first_seed(self) -> int:

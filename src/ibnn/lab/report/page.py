@@ -87,6 +87,7 @@ def summary(page: Page) -> dict[str, Any]:
         "dataset": experiment.dataset(settings),
         "command": command(experiment, settings),
         "preset": settings.preset,
+        "epochs": settings.epochs,
         "lam": settings.lam,
         "first_seed": settings.first_seed,
         "headline": findings.headline,

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from ibnn.lab import files
 from ibnn.lab.report.verdict.figures import write_figures
-from ibnn.lab.report.verdict.page import refresh
+from ibnn.lab.report.verdict.page import PAGES, refresh
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs")
-    page, results = folder / "verdict.md", folder / "results"
-    files.write_text(page, refresh(page.read_text(encoding="utf-8"), results))
+    results = folder / "results"
+    for page in folder.glob(PAGES):
+        files.write_text(page, refresh(page.read_text(encoding="utf-8"), results))
     write_figures(folder / "images", results)

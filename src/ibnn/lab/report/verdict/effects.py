@@ -43,8 +43,8 @@ class Effect:
     otherwise: tuple[str, Difference] | None = None
 
     def measured(self, sources: Sources, dataset: str) -> Measured | None:
-        """By the first experiment that has the networks for it, in full if any has them so; None
-        where none has."""
+        """By the first experiment that has the networks for it, those trained most; None where
+        none has."""
         ways = [(self.experiment, self.difference), *([self.otherwise] if self.otherwise else [])]
         measured = [
             (source, found)
@@ -54,9 +54,8 @@ class Effect:
         ]
         if not measured:
             return None
-        source, difference = max(
-            measured, key=lambda pair: pair[0].entry.is_full
-        )  # first of equals
+        # the first of equals
+        source, difference = max(measured, key=lambda pair: pair[0].entry.completeness)
         # equivalence is defined for accuracies alone
         margin = EQUIVALENT if self.unit == "points" else 0.0
         return Measured(judge({"": difference}, margin)[""], source.entry.is_full)

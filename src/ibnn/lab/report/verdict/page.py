@@ -1,4 +1,4 @@
-"""The tables of `docs/verdict.md`, written between its markers; the text around them is not ours.
+"""The tables of the verdict's pages, written between markers; the text around them is not ours.
 
 A marker is `<!-- table: NAME -->` before a table and `<!-- end -->` after it.
 """
@@ -25,6 +25,7 @@ from ibnn.lab.experiments.overfitting import claims as noisy_claims
 from ibnn.lab.experiments.overfitting.record import Record as NoisyRecord
 from ibnn.lab.experiments.overfitting.record import Records as NoisyRecords
 from ibnn.lab.experiments.pareto import Pareto
+from ibnn.lab.experiments.registry import names
 from ibnn.lab.experiments.robustness.adversarial_training import AdversarialTraining
 from ibnn.lab.experiments.robustness.suite import AttackSuite
 from ibnn.lab.experiments.robustness.suite_claims import SuiteRecord
@@ -33,6 +34,7 @@ from ibnn.lab.report.verdict.source import DATASETS, NAMES, Row, Source, Sources
 from ibnn.lab.results import Claim
 from ibnn.lab.stats import paired, percent
 
+PAGES = "verdict*.md"
 _MARKED = re.compile(r"(<!-- table: ([a-z-]+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 _ANSWERS = ("where", "question", "answer", "numbers")
 
@@ -171,10 +173,11 @@ def judged_table(what: str, *experiments: JudgedExperiment) -> Callable[[Sources
 
 def _where(source: Source, experiment: str) -> str:
     """Dataset and experiment, fresh seeds, marked where they were not trained in full."""
-    first = source.entry.first_seed
-    fresh = f"seeds from {first}" if first else ""
-    named = ", ".join(part for part in (NAMES[source.dataset], experiment, fresh) if part)
-    return named if source.entry.is_full else f"{named} {REDUCED}"
+    entry = source.entry
+    fresh = f"seeds from {entry.first_seed}" if entry.first_seed else ""
+    fewer = f"{entry.epochs} epochs" if entry.completeness == 1 else ""
+    named = ", ".join(part for part in (NAMES[source.dataset], experiment, fresh, fewer) if part)
+    return named if entry.is_full else f"{named} {REDUCED}"
 
 
 def arms_table(sources: Sources) -> str:
@@ -226,6 +229,23 @@ def capacity_table(sources: Sources) -> str:
     return markdown(["network", "best of the restarts", "within 0.2 points", "median"], rows)
 
 
+def coverage_table(sources: Sources) -> str:
+    """What was trained in full, what reduced, and what not at all."""
+    rows = []
+    for name in names():
+        cells = ["; ".join(map(_extent, sources.each(name, dataset))) for dataset in DATASETS]
+        rows += [[f"`{name}`", *(cell or "-" for cell in cells)]] if any(cells) else []
+    return markdown(["experiment", *(NAMES[name] for name in DATASETS)], rows)
+
+
+def _extent(source: Source) -> str:
+    entry = source.entry
+    link = f"(results/{entry.folder}/README.md)"
+    fresh = f", seeds from {entry.first_seed}" if entry.first_seed else ""
+    text = f"[**in full**]{link}, {source.networks}" if entry.is_full else f"[{source.scope}]{link}"
+    return text + fresh
+
+
 def sources_table(sources: Sources) -> str:
     """Where each number comes from: the file, how much was trained, the command."""
     rows = [
@@ -271,6 +291,7 @@ TABLES: dict[str, Callable[[Sources], str]] = {
         "the open ends",
         JudgedExperiment("open-ends", OpenRecord.from_row, OpenRecords, _open_claims),
     ),
+    "coverage": coverage_table,
     "sources": sources_table,
 }
 

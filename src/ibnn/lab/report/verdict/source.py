@@ -37,15 +37,17 @@ class Source:
 
     @property
     def scope(self) -> str:
-        """Epochs, examples, and networks where some are missing, for people."""
-        found = self.entry.findings
-        trained, missing = found["runs"], found["missing"]
+        """Epochs, examples and networks, for people."""
         if not self.entry.epochs:
             return ""
-        parts = [f"{number} epochs" for number in self.entry.epochs.split(", ")]
-        parts.append(f"{self.entry.examples} examples")
-        parts += [f"{trained} of {trained + missing} networks"] if missing else []
-        return ", ".join(parts)
+        epochs = [f"{number} epochs" for number in self.entry.epochs.split(", ")]
+        return ", ".join((*epochs, f"{self.entry.examples} examples", self.networks))
+
+    @property
+    def networks(self) -> str:
+        """How many there are, and of how many where some are missing, for people."""
+        trained, missing = self.entry.findings["runs"], self.entry.findings["missing"]
+        return f"{trained} of {trained + missing} networks" if missing else f"{trained} networks"
 
 
 class Sources:
@@ -54,8 +56,8 @@ class Sources:
     def __init__(self, results: Path):
         self._found: dict[tuple[str, str], list[Source]] = {}
         entries, _ = read_entries(results)
-        # what was trained in full comes before reduced runs, fresh networks after the first ones
-        for entry in sorted(entries, key=lambda entry: (not entry.is_full, entry.first_seed)):
+        # what was trained most comes first, fresh networks after the first ones
+        for entry in sorted(entries, key=lambda entry: (-entry.completeness, entry.first_seed)):
             if not entry.findings["lam"]:
                 source = Source(entry, _rows(results, entry))
                 self._found.setdefault((source.experiment, source.dataset), []).append(source)
