@@ -327,7 +327,7 @@ REFUSED = {
     "residual with a coupling by name": (
         lambda: ibnn.residual(row(), row(), 0.1, coupling="space"),
         TypeError,
-        "coupling must be an ibnn coupling, got 'space'",
+        "coupling must be an ibnn coupling, such as .*, got 'space' .names are for convolutions",
     ),
     "unknown solver": (
         lambda: ibnn.implicit_bias(row(), 0.1, solver="bfgs"),

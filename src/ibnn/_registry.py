@@ -5,6 +5,8 @@ from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from weakref import WeakValueDictionary
 
+from ibnn._checks import shown
+
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -40,7 +42,7 @@ class Registry(Generic[T]):
     def register(self, part: T) -> T:
         """Makes `part` known by its name, in place of one registered before."""
         if not isinstance(part, self.kind):
-            raise TypeError(f"{self.what} must be a {self.kind.__name__}, got {part!r}")
+            raise TypeError(f"{self.what} must be a {self.kind.__name__}, got {shown(part)}")
         name = self._name(part)
         if name.split() != [name]:
             raise ValueError(f"{self.what} has name={name!r}; expected one without spaces")
@@ -62,7 +64,9 @@ class Registry(Generic[T]):
                 f"or a {self.kind.__name__}"
             )
         if not isinstance(part, self.kind):
-            raise TypeError(f"{self.what} must be a name or a {self.kind.__name__}, got {part!r}")
+            raise TypeError(
+                f"{self.what} must be a name or a {self.kind.__name__}, got {shown(part)}"
+            )
         self._name(part)
         return part
 

@@ -10,7 +10,7 @@ from ibnn._core.options import SolveOptions
 from ibnn._core.rows import rows_of
 from ibnn._core.solution import Solution
 from ibnn._core.solve import check_readable_slope, solve_rows, value_of_rows, weight_for
-from ibnn.coupling import Coupling, Uniform
+from ibnn.coupling import Coupling, Uniform, check_is_coupling
 from ibnn.sigma import Sigma
 from ibnn.solver import Solver
 
@@ -135,8 +135,7 @@ def solve_options(
     monitor: int = 0,
 ) -> SolveOptions:
     """The options of a solve, from keyword arguments."""
-    if not isinstance(coupling, Coupling):
-        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
+    check_is_coupling(coupling)
     return SolveOptions(
         coupling.sums,
         sigmas.resolve(sigma),

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from ibnn import sigma as sigmas
-from ibnn._checks import is_number
+from ibnn._checks import is_number, shown
 from ibnn._tensors import is_plain
-from ibnn.coupling import Coupling, Dense, Uniform, Window
+from ibnn.coupling import Coupling, Dense, Uniform, Window, check_is_coupling
 from ibnn.sigma import Sigma
 
 
@@ -41,7 +41,8 @@ def uniqueness_threshold(
     if not chosen.certified:
         raise ValueError(f"sigma {chosen.name} is not certified: no threshold is proven for it")
     _check_slope(slope)
-    _check_coupling(coupling)
+    if coupling is not None:
+        check_is_coupling(coupling)
     return threshold_of(slope, coupling, chosen)
 
 
@@ -142,7 +143,7 @@ def largest_move(lam: float, units: int | Sequence[int], coupling: Coupling | No
     count = math.prod(units) if isinstance(units, Sequence) else int(units)
     if count < 1:
         raise ValueError(
-            f"units must be a number of at least 1, or the shape of a row, got {units!r}"
+            f"units must be a number of at least 1, or the shape of a row, got {shown(units)}"
         )
     if coupling is None or isinstance(coupling, Uniform):
         return abs(lam) * math.sqrt((count**2 - 1) / (3 * count))
@@ -182,7 +183,8 @@ def largest_row_sum(coupling: Coupling | None, units: int | Sequence[int] | None
         >>> largest_row_sum(Dense(torch.ones(3, 3)))
         3.0
     """
-    _check_coupling(coupling)
+    if coupling is not None:
+        check_is_coupling(coupling)
     if coupling is None or isinstance(coupling, Uniform) or type(coupling) is Window:
         return 1.0
     kind = type(coupling)
@@ -206,16 +208,11 @@ def largest_row_sum(coupling: Coupling | None, units: int | Sequence[int] | None
 def _check_slope(slope: Any) -> None:
     if not isinstance(slope, Tensor):
         if not is_number(slope):
-            raise TypeError(f"slope must be a number or a tensor, got {slope!r}")
+            raise TypeError(f"slope must be a number or a tensor, got {shown(slope)}")
         allowed = 0 < float(slope) < math.inf
     elif slope.is_meta or not is_plain():
         return  # it has no numbers to look at
     else:
         allowed = bool(((slope > 0) & slope.isfinite()).all())
     if not allowed:
-        raise ValueError(f"slope must be positive and finite, got {slope!r}")
-
-
-def _check_coupling(coupling: Any) -> None:
-    if coupling is not None and not isinstance(coupling, Coupling):
-        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
+        raise ValueError(f"slope must be positive and finite, got {shown(slope)}")

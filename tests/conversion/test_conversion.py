@@ -218,7 +218,11 @@ def test_a_patched_forward_is_listed() -> None:
         ({"only": 3}, TypeError, "only must be a name pattern, a list of them or a function"),
         ({"only": "nowhere.*"}, ValueError, r"only='nowhere.\*' chooses none of .*'features.0'"),
         ({"only": []}, ValueError, r"only=\[\] chooses none"),
-        ({"only": "head"}, ValueError, "no layer before the classification head 'head'"),
+        (
+            {"only": "head"},
+            ValueError,
+            "only='head' chooses the classification head 'head' alone; skip_head=False",
+        ),
         ({"skip_head": "fc"}, TypeError, "skip_head must be True or False, got 'fc'"),
         ({"lamda": 1}, TypeError, "unexpected keyword argument 'lamda'"),
         ({"coupling": "time"}, ValueError, "coupling='time' is not known; expected one of"),
@@ -253,6 +257,10 @@ def test_models_without_anything_to_convert_are_refused() -> None:
         convert(nn.GRU(3, 3))
     with pytest.raises(ValueError, match="no layer before the classification head ''"):
         convert(nn.Linear(3, 3))
+    with pytest.raises(
+        ValueError, match="only='1' chooses the classification head '1' alone; skip"
+    ):
+        convert(nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3)), only="1")
     with pytest.raises(ValueError, match="nothing to convert: already implicit: ''"):
         convert(ibnn.Linear(3, 3), skip_head=False)
     with pytest.raises(ValueError, match="nothing to convert: already implicit: '1'"):
@@ -260,6 +268,25 @@ def test_models_without_anything_to_convert_are_refused() -> None:
     with pytest.raises(ValueError, match="no batch norm with running statistics"):
         convert(nn.Linear(3, 3), skip_head=False, recalibrate=[torch.ones(2, 3)])
     assert conversion_report(nn.Linear(3, 3)).converted == ()
+
+
+def test_a_pattern_that_fits_no_layer_is_refused_even_if_another_fits():
+    model = nn.Sequential(nn.Linear(3, 3), nn.GRU(3, 3), nn.Linear(3, 3))
+    with pytest.raises(ValueError, match=r"only has a pattern 'layer3.\*' that fits no layer"):
+        convert(model, only=["0", "layer3.*"])
+    with pytest.raises(ValueError, match="only has a pattern '3' that fits no layer"):
+        conversion_report(model, only=["0", "3"])
+    # the head and a layer out of reach are layers, too
+    assert convert(model, only=["0", "1", "2"]).conversion.converted == ("0",)
+
+
+def test_weights_in_the_place_of_a_model_are_not_printed():
+    weights = nn.Linear(100, 100).state_dict()
+    for call in (convert, standard, lambda model: ibnn.parameter_groups(model, lr=0.1)):
+        with pytest.raises(
+            TypeError, match=r"^model must be a torch.nn.Module, got a OrderedDict$"
+        ):
+            call(weights)
 
 
 def test_what_is_not_a_model_or_cannot_be_copied_is_refused(net: Any) -> None:

@@ -104,6 +104,26 @@ def test_bad_requests_are_one_line_and_leave_nothing(line, words, call, tmp_path
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
+@pytest.mark.parametrize("group", ["runs", "data"])
+def test_a_group_without_a_command_shows_its_commands(group, call):
+    assert call(group) == call(f"{group} --help")
+
+
+@pytest.mark.filterwarnings("default::ibnn.ThresholdWarning")
+def test_a_warning_of_ours_is_one_line_said_once(call):
+    above = "--neuron implicit --lam 0.5 --fix-lam"
+    code, _, err = call(f"{TRAIN} {above}")
+    told = [line for line in err.splitlines() if "threshold" in line]
+    assert code == 0
+    assert told == ["ibnn: lam=0.5 is above the threshold 0.1: z may not be the only solution"]
+    assert "site-packages" not in err
+    assert ".py" not in err
+
+
+def test_a_page_that_cannot_be_written_is_named_as_it_was_given(call):
+    assert_refused(call("playground --out nodir/page.html"), "nodir/page.html\n")
+
+
 def test_debug_shows_where_an_error_comes_from(call):
     code, _, err = call("run bondary --debug")
     assert code == 2

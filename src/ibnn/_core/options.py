@@ -11,7 +11,7 @@ import torch
 from ibnn import engine as engines
 from ibnn import sigma as sigmas
 from ibnn import solver as solvers
-from ibnn._checks import is_number
+from ibnn._checks import is_number, shown
 from ibnn._core.solution import Monitor, monitors
 from ibnn._registry import registry_cache
 from ibnn.coupling import sums as pair_sums
@@ -57,11 +57,11 @@ class SolveOptions:
             engines.check_name(self.engine)
         for name, value in (("atol", self.atol), ("rtol", self.rtol)):
             if value is not None and not (is_number(value, Real) and 0 <= value < math.inf):
-                raise ValueError(f"{name} must be a non-negative number, got {value!r}")
+                raise ValueError(f"{name} must be a non-negative number, got {shown(value)}")
             object.__setattr__(self, name, None if value is None else float(value))
         steps = self.max_steps
         if steps is not None and not (is_number(steps, int) and steps >= 0):
-            raise ValueError(f"max_steps must be a non-negative int, got {steps!r}")
+            raise ValueError(f"max_steps must be a non-negative int, got {shown(steps)}")
         parts = (
             f"sums={pair_sums.REGISTRY.key(self.sums)}",
             f"sigma={sigmas.REGISTRY.key(self.sigma)}",

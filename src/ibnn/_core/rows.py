@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ibnn._checks import is_number
+from ibnn._checks import is_number, shown
 from ibnn.coupling import Coupling
 
 
@@ -96,7 +96,7 @@ class Rows:
                 raise TypeError(f"{name} must be a number or a tensor, got {type(value).__name__}")
             if not -math.inf < value < math.inf or (name == "slope" and value <= 0):
                 wanted = "positive and finite" if name == "slope" else "finite"
-                raise ValueError(f"{name} must be {wanted}, got {value!r}")
+                raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
             return torch.full((), float(value), dtype=self.dtype, device=self._device)
         if not value.is_floating_point():
             raise TypeError(

@@ -24,7 +24,12 @@ def atomic(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}{SUFFIX}")
     # Not mkstemp: its mode 0600 would outlive the rename, this one obeys the umask.
-    file = os.fdopen(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "w+b")
+    try:
+        number = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
+    except OSError as error:
+        error.filename = os.fspath(path)  # the name somebody chose
+        raise
+    file = os.fdopen(number, "w+b")
     try:
         with file:
             yield file

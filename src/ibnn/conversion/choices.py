@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from ibnn._checks import is_number
+from ibnn._checks import is_number, shown
 from ibnn.conversion.layer_class import kind_of
 from ibnn.coupling import Coupling
 
@@ -30,13 +30,28 @@ def chooser(only: Any) -> Callable[[str, nn.Module], bool]:
         return lambda name, layer: True
     if callable(only):
         return lambda name, layer: bool(only(name, layer))
+    patterns = _patterns(only)
+    return lambda name, layer: any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def check_only(only: Any, names: Iterable[str]) -> None:
+    """Refuses a pattern that fits none of the layers' names: the others may have hidden it."""
+    if only is None or callable(only):
+        return
+    known = list(names)
+    for pattern in _patterns(only):
+        if not any(fnmatchcase(name, pattern) for name in known):
+            raise ValueError(f"only has a pattern {pattern!r} that fits no layer")
+
+
+def _patterns(only: Any) -> tuple[str, ...]:
     patterns = (only,) if isinstance(only, str) or not isinstance(only, Iterable) else tuple(only)
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise TypeError(
             f"only must be a name pattern, a list of them or a function of name and layer, "
-            f"got {only!r}"
+            f"got {shown(only)}"
         )
-    return lambda name, layer: any(fnmatchcase(name, pattern) for pattern in patterns)
+    return patterns
 
 
 def check_lam(lam: Any) -> None:
@@ -45,7 +60,7 @@ def check_lam(lam: Any) -> None:
         return
     patterns = lam if isinstance(lam, Mapping) else {"*": lam}
     if not all(isinstance(pattern, str) for pattern in patterns):
-        raise TypeError(f"lam must be a number, or numbers by name pattern, got {lam!r}")
+        raise TypeError(f"lam must be a number, or numbers by name pattern, got {shown(lam)}")
     for value in patterns.values():
         _number(value, lam)
 
@@ -73,9 +88,9 @@ def lam_of_layers(
 def _number(value: Any, lam: Any) -> float:
     if not is_number(value):
         raise TypeError(
-            f"lam must be a number, or numbers by name pattern, got {value!r}"
+            f"lam must be a number, or numbers by name pattern, got {shown(value)}"
             if callable(lam)
-            else f"lam must be a number, or numbers by name pattern, got {lam!r}"
+            else f"lam must be a number, or numbers by name pattern, got {shown(lam)}"
         )
     if not math.isfinite(value):
         raise ValueError(f"lam must be finite, got {value if callable(lam) else lam!r}")

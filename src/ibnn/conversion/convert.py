@@ -11,12 +11,14 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ibnn._checks import check_module
 from ibnn.conversion.choices import (
     Couplings,
     Lam,
     Only,
     check_coupling,
     check_lam,
+    check_only,
     chooser,
     coupling_of,
     lam_of_layers,
@@ -24,7 +26,7 @@ from ibnn.conversion.choices import (
 from ibnn.conversion.layer_class import add_bias, remove_bias
 from ibnn.conversion.plan import LayerPlan, Plan, resolve_plan
 from ibnn.conversion.recalibrate import recalibrate_batch_norms
-from ibnn.conversion.report import Conversion, Survey, survey, why_nothing
+from ibnn.conversion.report import Conversion, Survey, layer_names, survey, why_nothing
 from ibnn.nn.bounds import Bounded
 from ibnn.nn.layer import ImplicitLayer
 from ibnn.nn.layers import ImplicitBias
@@ -245,8 +247,7 @@ def standard(model: nn.Module) -> nn.Module:
     Args:
         model: any module; it is not changed.
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    check_module(model)
     plain = _copy(model)
     for module in list(plain.modules()):
         if isinstance(module, ImplicitLayer):
@@ -267,15 +268,18 @@ def _check_options(coupling: Any, **others: Any) -> dict[str, Any]:
 
 def _survey(model: Any, given: Mapping[str, Any], plan: Any) -> tuple[Survey, Plan | None]:
     """What there is to convert, by the arguments or by the plan."""
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    check_module(model)
     if not isinstance(getattr(model, "conversion", None), Conversion | None):
         raise ValueError("model has an attribute 'conversion' of its own, where the report goes")
     if plan is None:
         if not isinstance(given["skip_head"], bool):
             raise TypeError(f"skip_head must be True or False, got {given['skip_head']!r}")
         check_lam(given["lam"])
-        return survey(model, chooser(given["only"]), given["skip_head"]), None
+        only = given["only"]
+        todo = survey(model, chooser(only), given["skip_head"])
+        if todo.report.converted:
+            check_only(only, layer_names(model, todo.report))
+        return todo, None
     defaults = inspect.signature(convert).parameters
     twice = [n for n in _PLANNED if not _same(given[n], defaults[n].default)]
     if twice:

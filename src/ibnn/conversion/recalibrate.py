@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ibnn._checks import shown
+
 
 @torch.no_grad()
 def recalibrate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> None:
@@ -22,7 +24,7 @@ def recalibrate_batch_norms(model: nn.Module, batches: Iterable[Any]) -> None:
             "recalibrate was given, but model has no batch norm with running statistics"
         )
     if not isinstance(batches, Iterable):
-        raise TypeError(f"recalibrate must be an iterable of batches, got {batches!r}")
+        raise TypeError(f"recalibrate must be an iterable of batches, got {shown(batches)}")
     before = [
         (norm, norm.momentum, {name: b.clone() for name, b in norm.named_buffers()})
         for norm in norms

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
+from ibnn._checks import shown
 from ibnn.conversion.layer_class import kind_of, obstacle
 from ibnn.conversion.plan import Plan
 from ibnn.nn.layer import ImplicitLayer
@@ -84,7 +85,7 @@ def survey(
     unreached: dict[str, str] = {}
     others: dict[str, str] = {}
     for name, module, reason in _walk("", model, None):
-        if isinstance(module, ImplicitLayer) or kind_of(module) is not None:
+        if _is_affine(module):
             if reason is None:
                 called += [module] if kind_of(module) else []
                 names.setdefault(module, []).append(name)
@@ -118,7 +119,7 @@ def _walk(
     module registered twice comes twice. The reason says why nothing calls the layer; `within` is
     inside of an affine layer, whose parametrizations are its own business."""
     hides = next((why for kind, why in _OPAQUE.items() if isinstance(module, kind)), None)
-    affine = isinstance(module, ImplicitLayer) or kind_of(module) is not None
+    affine = _is_affine(module)
     if hides is not None and reason is None:
         yield name, module, f"{type(module).__name__} {hides}"
         reason = f"{type(module).__name__} reads its weights without calling it"
@@ -154,6 +155,16 @@ def _head(layers: list[nn.Module]) -> nn.Module | None:
     return next((layer for layer in reversed(layers) if kind_of(layer) == "linear"), None)
 
 
+def layer_names(model: nn.Module, report: Conversion) -> list[str]:
+    """Every name of every layer that `only` may mean, those out of reach included."""
+    modules = model.named_modules(remove_duplicate=False)
+    return [*report.unreached, *(name for name, m in modules if _is_affine(m))]
+
+
+def _is_affine(module: nn.Module) -> bool:
+    return isinstance(module, ImplicitLayer) or kind_of(module) is not None
+
+
 def why_nothing(report: Conversion, only: Any) -> str:
     """One line for a report without a converted layer."""
     implicit = [name for name, reason in report.skipped.items() if reason == IMPLICIT_ALREADY]
@@ -161,10 +172,15 @@ def why_nothing(report: Conversion, only: Any) -> str:
         return f"already implicit: {', '.join(map(repr, implicit))}"
     why = "; ".join(f"{name!r}: {reason}" for name, reason in report.unreached.items())
     beyond = f" (not reached: {why})" if why else ""
-    if HEAD in report.skipped.values():
-        head = next(name for name, reason in report.skipped.items() if reason == HEAD)
-        return f"there is no layer before the classification head {head!r}{beyond}"
+    head = next((name for name, reason in report.skipped.items() if reason == HEAD), None)
+    if head is not None:
+        alone = (
+            f"there is no layer before the classification head {head!r}"
+            if len(report.skipped) == 1
+            else f"only={shown(only)} chooses the classification head {head!r} alone"
+        )
+        return f"{alone}; skip_head=False converts it{beyond}"
     if report.skipped:
         known = ", ".join(map(repr, report.skipped))
-        return f"only={only!r} chooses none of the layers {known}{beyond}"
+        return f"only={shown(only)} chooses none of the layers {known}{beyond}"
     return f"model has no standard linear layer or convolution in reach{beyond}"

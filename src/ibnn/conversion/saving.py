@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
+from ibnn._checks import check_module
 from ibnn.conversion.atomic_file import atomic
 from ibnn.conversion.convert import convert
 from ibnn.conversion.plan import Plan
@@ -47,8 +48,7 @@ def save(model: nn.Module, folder: Folder) -> Path:
         Linear(in_features=4, out_features=8, bias=True, lam=-0.5, slope=10, ...)
     """
     safetensors = _safetensors()
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    check_module(model)
     plan, tensors = Plan.of(model), _distinct(model.state_dict())
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)

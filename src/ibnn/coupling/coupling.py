@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
+from ibnn._checks import shown
 from ibnn.coupling.sums import MATRIX, PairSums
 
 
@@ -93,6 +94,15 @@ class Coupling(nn.Module):
         if not torch.compiler.is_compiling():
             _check_matrix(name, weight.detach(), self)
         return weight.to(dtype)
+
+
+def check_is_coupling(coupling: Any) -> None:
+    """Refuses anything else, with what to pass in place of a name."""
+    if not isinstance(coupling, Coupling):
+        raise TypeError(
+            f"coupling must be an ibnn coupling, such as ibnn.Uniform(-1), got {shown(coupling)}"
+            + " (names are for convolutions)" * isinstance(coupling, str)
+        )
 
 
 def _check_matrix(name: str, weight: Tensor, coupling: Coupling) -> None:

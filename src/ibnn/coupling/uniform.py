@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from ibnn._checks import shown
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.sums import UNIFORM
 
@@ -26,7 +27,9 @@ class Uniform(Coupling):
         super().__init__()
         chosen = tuple(dims) if isinstance(dims, Sequence) else (dims,)
         if not chosen or not all(isinstance(d, int) for d in chosen):
-            raise ValueError(f"dims must be an int or a non-empty sequence of ints, got {dims!r}")
+            raise ValueError(
+                f"dims must be an int or a non-empty sequence of ints, got {shown(dims)}"
+            )
         if len(set(chosen)) != len(chosen):
             raise ValueError(f"dims={dims!r} names a dim twice")
         self.dims = chosen

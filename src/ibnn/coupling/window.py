@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ibnn._checks import check_flag, check_positive
+from ibnn._checks import check_flag, check_positive, shown
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.window_eigenvalue import product_over_axes, window_eigenvalue
 from ibnn.coupling.window_sums import WINDOW
@@ -48,7 +48,7 @@ class Window(Coupling):
         size = tuple(int(k) if isinstance(k, Integral) else 0 for k in given)
         if not 1 <= len(size) <= 3 or any(k < 1 or k % 2 == 0 for k in size):
             raise ValueError(
-                f"kernel_size must be one to three odd ints (w_ik = w_ki), got {kernel_size!r}"
+                f"kernel_size must be one to three odd ints (w_ik = w_ki), got {shown(kernel_size)}"
             )
         if profile not in ("box", "gaussian"):
             raise ValueError(f"profile={profile!r} is not known; expected 'box' or 'gaussian'")

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from ibnn._checks import check_module, shown
 from ibnn.conversion.convert import hold_fused_paths, standard
 from ibnn.conversion.layer_class import change_class
 from ibnn.export.plain import PlainBias
@@ -100,17 +101,16 @@ def _followed(kind: type[nn.Module]) -> type[nn.Module]:
 
 
 def _check(model: Any, error: Any, steps: Any) -> None:
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    check_module(model)
     if not any(isinstance(layer, ImplicitLayer) for layer in model.modules()):
         raise ValueError("model has no implicit layer: export it as it is")
     for name in ("steps", "error"):
         if hasattr(model, name):
             raise ValueError(f"model has an attribute {name!r} of its own, where the result goes")
     if not isinstance(error, (int, float)) or not error > 0:
-        raise ValueError(f"error must be a positive number, got {error!r}")
+        raise ValueError(f"error must be a positive number, got {shown(error)}")
     if steps is not None and (not isinstance(steps, int) or steps < 1):
-        raise ValueError(f"steps must be None or a number of at least 1, got {steps!r}")
+        raise ValueError(f"steps must be None or a number of at least 1, got {shown(steps)}")
 
 
 def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

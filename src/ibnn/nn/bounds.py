@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
+from ibnn._checks import shown
 from ibnn._core import deferred_failures
 from ibnn._core.solution import ThresholdWarning, warn_user
 from ibnn._core.transforms import differentiable
@@ -58,7 +59,7 @@ def checked_bounded(bounded: Any) -> Bounded:
     except (TypeError, ValueError):
         low, high = 0.0, 0.0
     if not low < high:
-        raise ValueError(f"bounded must be True, False or (low, high) of lam, got {bounded!r}")
+        raise ValueError(f"bounded must be True, False or (low, high) of lam, got {shown(bounded)}")
     return low, high
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ibnn.coupling import Coupling, Uniform
+from ibnn._checks import shown
+from ibnn.coupling import Coupling, Uniform, check_is_coupling
 
 
 def resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None) -> Coupling:
@@ -13,9 +14,9 @@ def resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None) 
     if isinstance(coupling, Coupling):
         return coupling if spatial_dims is None else coupling.for_layer(spatial_dims)
     if spatial_dims is None:
-        if coupling is None:
-            return Uniform(-1)
-        raise TypeError(f"coupling must be an ibnn coupling, got {coupling!r}")
+        if coupling is not None:
+            check_is_coupling(coupling)
+        return Uniform(-1)
     spatial = tuple(range(-spatial_dims, 0))
     named = {
         "space": spatial,
@@ -24,9 +25,9 @@ def resolve_coupling(coupling: str | Coupling | None, spatial_dims: int | None) 
     }
     if coupling is None:
         coupling = "space"
-    if coupling not in named:
+    if not isinstance(coupling, str) or coupling not in named:
         raise ValueError(
-            f"coupling={coupling!r} is not known; expected one of {list(named)} or a coupling"
+            f"coupling={shown(coupling)} is not known; expected one of {list(named)} or a coupling"
         )
     return Uniform(named[coupling])
 
@@ -42,10 +43,10 @@ def number_or_channels(name: str, value: Any, channels: int | None, dtype: torch
         tensor = torch.as_tensor(value, dtype=dtype, device="cpu").detach().clone()
     except (TypeError, ValueError, RuntimeError):
         raise TypeError(
-            f"{name} must be a number or one number per channel, got {value!r}"
+            f"{name} must be a number or one number per channel, got {shown(value)}"
         ) from None
     if not bool(tensor.isfinite().all()):
-        raise ValueError(f"{name} must be finite, got {value!r}")
+        raise ValueError(f"{name} must be finite, got {shown(value)}")
     if tensor.ndim == 0 or (
         tensor.ndim == 1 and (channels is None or len(tensor) in (1, channels))
     ):

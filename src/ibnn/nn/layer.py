@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from ibnn import solver as solvers
-from ibnn._checks import check_flag
+from ibnn._checks import check_flag, shown
 from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.options import SolveOptions
 from ibnn._core.solution import LastSolve, Monitor, monitors
@@ -108,7 +108,7 @@ class ImplicitLayer(nn.Module):
         lam_value = number_or_channels("lam", lam, self._lam_count(), dtype)
         slope_value = number_or_channels("slope", slope, self._lam_count(), dtype)
         if not bool((slope_value > 0).all()):
-            raise ValueError(f"slope must be positive, got {slope!r}")
+            raise ValueError(f"slope must be positive, got {shown(slope)}")
         # what the constructor was given, for layers that are made on the meta device
         self._first_values = {"lam": lam_value, "slope": slope_value}
         lam_value, slope_value = lam_value.to(device), slope_value.to(device)

@@ -4,7 +4,7 @@ from typing import Any
 
 from torch import nn
 
-from ibnn._checks import check_at_least_0
+from ibnn._checks import check_at_least_0, check_module
 from ibnn.nn.layer import ImplicitLayer
 
 
@@ -32,8 +32,7 @@ def parameter_groups(
         [('weights', 4, 0.0001), ('implicit bias', 1, 0.0)]
         >>> optimizer = torch.optim.AdamW(groups)
     """
-    if not isinstance(model, nn.Module):
-        raise TypeError(f"model must be a torch.nn.Module, got {model!r}")
+    check_module(model)
     lam_lr = lr if lam_lr is None else lam_lr
     for name, value in (("lr", lr), ("weight_decay", weight_decay), ("lam_lr", lam_lr)):
         check_at_least_0(name, value)

@@ -107,7 +107,7 @@ def test_a_failed_download_says_why_and_what_to_put_where(online, tmp_path):
     assert "HTTP 404" in message
     assert "put train-images-idx3-ubyte.gz" in message
     assert str(tmp_path / "FashionMNIST/raw") in message
-    assert message.endswith("or do without: --dataset digits, --preset smoke")
+    assert message.endswith("or do without: the dataset digits")
     assert "\n" not in message
     assert len(message) - len(str(tmp_path)) < 280
 

@@ -19,7 +19,7 @@ from ibnn.lab.cli import (
     train,
     warmup,
 )
-from ibnn.lab.cli.errors import explain
+from ibnn.lab.cli.errors import explain, own_warnings_in_one_line
 from ibnn.lab.plugins import load_plugins
 
 HELP = {"-h", "--help"}
@@ -105,11 +105,14 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given in ([], [data.group.info.name], [runs.group.info.name]):  # nothing is asked for yet
+        given.append("--help")
     try:
         if not HELP & {*given}:  # it has no need of them, and they import torch
             load_plugins()
-        code = typer.main.get_command(app).main(given, prog_name="ibnn", standalone_mode=False)
+        with own_warnings_in_one_line():
+            code = typer.main.get_command(app).main(given, prog_name="ibnn", standalone_mode=False)
     except BaseException as error:
         if "--debug" in given and not isinstance(error, SystemExit):
             import traceback

@@ -7,7 +7,7 @@ import typer
 from ibnn.lab.cli.choices import Data
 from ibnn.lab.cli.errors import Debug, stoppable
 
-group = typer.Typer(name="data", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(name="data", rich_markup_mode=None)
 
 
 @group.command("list", epilog="Example: ibnn data list --data datasets")

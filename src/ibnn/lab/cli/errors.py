@@ -5,6 +5,8 @@
 """
 
 import errno
+import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -82,6 +84,25 @@ def _system(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}; free some space and run the same command again"
     return f"{_one_line(error.strerror or error)}{where}"
+
+
+@contextmanager
+def own_warnings_in_one_line() -> Iterator[None]:
+    """Warnings of ours go to stderr without the line of Python that caused them, each once."""
+    usual, told = warnings.showwarning, set[str]()
+
+    def show(message: Warning | str, category: type[Warning], *where: Any, **others: Any) -> None:
+        if not category.__module__.startswith("ibnn."):
+            usual(message, category, *where, **others)
+        elif (line := _one_line(message)) not in told:
+            told.add(line)
+            print(f"ibnn: {line}", file=sys.stderr)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
 
 
 def _one_line(text: Any) -> str:

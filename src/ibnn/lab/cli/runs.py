@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Out = Annotated[Path, typer.Option(help="Folder of runs and reports.")]
 
-group = typer.Typer(name="runs", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(name="runs", rich_markup_mode=None)
 
 
 @group.command("list", epilog="Example: ibnn runs list --out results")

@@ -119,7 +119,7 @@ def get(name_or_path: StrPath, root: StrPath | None = None) -> bool:
                 source.download(folder)
     except DataError as error:
         reason = re.sub(r"https?://([^/ ]+)/\S*(?=: )|\[Errno [^]]*\] ", r"\1", error.problems[-1])
-        advice = f"{source.advice(folder)}, {_WITHOUT}"
+        advice = _advice(source, folder)
         raise DataError(f"{source.name} could not be downloaded ({reason}); {advice}") from error
     return True
 
@@ -216,12 +216,14 @@ def _source(name_or_path: StrPath) -> Source:
     raise DataError(f"unknown dataset {text!r}, {known}")
 
 
-_WITHOUT = "or do without: --dataset digits, --preset smoke"
-
-
 def _root(root: StrPath | None) -> Path:
     return default_root() if root is None else Path(root).expanduser()
 
 
 def _absent(source: Source, root: Path) -> str:
-    return f"{source.name} is not there: {source.advice(root)}, {_WITHOUT}"
+    return f"{source.name} is not there: {_advice(source, root)}"
+
+
+def _advice(source: Source, root: Path) -> str:
+    without = ", or do without: the dataset digits" if source.name != "digits" else ""
+    return source.advice(root) + without
