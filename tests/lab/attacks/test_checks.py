@@ -292,3 +292,17 @@ def test_tails_and_intervals_against_scipy():
         assert tail(hits, count, chance) == pytest.approx(binom.sf(hits - 1, count, chance))
         expected = binomtest(hits, count).proportion_ci(method="wilson")
         assert wilson(hits, count) == pytest.approx((expected.low, expected.high), abs=1e-6)
+
+
+def test_an_implicit_layer_that_is_never_called_solves_nothing():
+    class Unused(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.spare = trained(), ibnn.Linear(2, 2, lam=0.05)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.used(x)
+
+    check = run(forward.solved, Unused())
+    assert check.passed is None
+    assert "meets no implicit layer" in check.sentence

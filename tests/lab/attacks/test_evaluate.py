@@ -56,6 +56,18 @@ def test_every_image_is_counted_once_per_attack_and_once_in_all(whole):
     assert whole.lam == [-1.0]
 
 
+def test_in_a_large_ball_rounding_does_not_turn_broken_images_into_right_ones():
+    """A length of 8 in float32 is known to 4e-7 at best, and a sum of 12,288 squares to less."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 64 * 64, 10))
+    x = 0.3 + 0.4 * torch.rand(40, 3, 64, 64)
+    y = model(x).argmax(1)
+    attack = PGD(8.0, norm="l2", loss="margin")
+    found = evaluate(model, x, y, eps=8.0, norm="l2", attacks=[attack], checks=False)
+    assert attack(model, x, y).success.all()
+    assert found.robust_accuracy == 0
+
+
 def test_the_attack_alone_breaks_the_same_images(whole):
     x, y = images()
     model = trained("implicit")

@@ -56,6 +56,21 @@ def assert_same_numbers(one: RunFolder, other: RunFolder) -> None:
     assert one.result().parameters == other.result().parameters
 
 
+@pytest.mark.parametrize(
+    ("dataset", "reason"),
+    [
+        ("digits", "RunnerError: digits has 10 classes, but engine 'ensemble' is for two"),
+        ("sums", "ConfigError: network is 'perceptron' but sums is text"),
+    ],
+)
+def test_data_that_does_not_suit_fails_its_runs_and_no_others(dataset, reason, tmp_path):
+    unsuited, short = BASE.replace(dataset=dataset), BASE.replace(epochs=1, warmup_epochs=0)
+    outcome = train_ensemble([unsuited, short], tmp_path)
+    assert outcome.done == [short.identity()]
+    assert outcome.failed[unsuited.identity()].startswith(reason)
+    assert RunFolder(tmp_path, unsuited.identity()).error().startswith(reason)
+
+
 def test_an_ensemble_gives_the_numbers_of_training_alone(tmp_path):
     outcome = train_ensemble(RUNS, tmp_path / "ensemble", ignore)
     assert len(outcome.done) == 4

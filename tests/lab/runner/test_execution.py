@@ -68,6 +68,18 @@ def test_a_plan_that_names_a_file_ends_and_finds_its_runs_again(tmp_path):
     assert unmeasured(experiment, None, tmp_path) == []
 
 
+def test_what_was_measured_in_an_older_way_is_measured_again_and_told_to_be(tmp_path, monkeypatch):
+    experiment = TwoStages(save(tmp_path / "mine.npz"))
+    execute(experiment, None, tmp_path)
+    before, _ = collect(experiment, None, tmp_path)
+    monkeypatch.setattr(TwoStages, "measure_version", 2)
+    monkeypatch.setattr(TwoStages, "measure", lambda self, run: {"images": 7})
+    assert unmeasured(experiment, None, tmp_path) == [run.config for run in before]
+    runs, _ = collect(experiment, None, tmp_path)
+    assert [run.measured for run in runs] == [{"images": 7}] * 2
+    assert unmeasured(experiment, None, tmp_path) == []
+
+
 @pytest.mark.parametrize("kept", [0, 1, 3])  # warm-up, epochs 2, 4 and 5
 def test_a_finished_run_that_lost_lines_of_its_metrics_is_told_and_made_whole(kept, tmp_path):
     own = {"epochs": 5, "warmup_epochs": 1, "validate_every": 2}

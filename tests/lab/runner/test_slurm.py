@@ -68,6 +68,29 @@ def test_a_lost_job_is_submitted_again_and_then_given_up(tmp_path, monkeypatch):
     assert reason.startswith("RunnerError: lost its job: RuntimeError, state NODE_FAIL")
 
 
+def test_every_epoch_is_told_though_a_job_ends_while_one_looks(tmp_path, monkeypatch):
+    class Sudden:
+        """Everything happens just before it is asked whether it has ended."""
+
+        def done(self):
+            train(PLANE, tmp_path)
+            return True
+
+        def result(self):
+            return ""
+
+    class Executor:
+        def submit(self, *job):
+            return Sudden()
+
+    monkeypatch.setattr(engine, "_executor", lambda options: Executor())
+    events: list[Event] = []
+    assert run_all([PLANE], tmp_path, "slurm", address="local", on_event=events.append).ok
+    told = [event.metrics.epoch for event in events if event.metrics is not None]
+    assert told == [1, 1, 2, 3]  # the warm-up first
+    assert events[-1].kind == "done"
+
+
 def test_without_a_cluster_or_submitit_one_line_says_what_to_do(tmp_path, monkeypatch):
     with pytest.raises(RunnerError, match=r"no Slurm here .*address 'local'"):
         run_all([PLANE], tmp_path, "slurm")

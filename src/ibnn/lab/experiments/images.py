@@ -1,6 +1,6 @@
 """Experiments on image networks: which network for which dataset, and how much of it is trained."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from ibnn.lab import data
@@ -16,7 +16,7 @@ WRONG_LABELS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.6)
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How much is trained in a preset: examples, epochs and the values on the x axes."""
+    """How much is trained: examples, epochs, seeds and the values on the x axes."""
 
     epochs: int = EPOCHS
     n_train: int | None = None
@@ -65,11 +65,10 @@ class ImageExperiment(Experiment):
 
     datasets = ("fashion-mnist", "svhn", "svhn-resplit", "cifar10", "digits", "*")
     smoke_dataset = "digits"  # comes with the laboratory: no download
-    presets: ClassVar = {
-        "smoke": Preset(seeds=SMOKE.seeds, epochs=SMOKE.epochs),
-        "cpu": Preset(seeds=IMPLICIT_SEEDS, epochs=20),
-        "paper": Preset(seeds=IMPLICIT_SEEDS, epochs=EPOCHS),
-    }
+    # by name alone: how much each of them trains is for `size` to say
+    presets: ClassVar = dict.fromkeys(
+        ("smoke", "cpu", "paper"), Preset(seeds=IMPLICIT_SEEDS, epochs=EPOCHS)
+    )
     standard_seeds: ClassVar[int] = IMPLICIT_SEEDS  # standard networks in preset paper
     takes_lam = True
 
@@ -87,7 +86,7 @@ class ImageExperiment(Experiment):
             )
 
     def size(self, settings: Settings) -> Size:
-        """How much this preset trains on this dataset."""
+        """How much this preset trains on this dataset, before the user's own numbers."""
         if settings.preset == "smoke":
             return SMOKE
         defaults = self.defaults(settings)
@@ -95,51 +94,54 @@ class ImageExperiment(Experiment):
             return Size(widths=defaults.widths)
         return Size(**asdict(defaults.cpu))
 
-    def preset(self, settings: Settings) -> Preset:
+    def chosen(self, settings: Settings) -> Size:
+        """How much is trained: `size`, with the user's own seeds and epochs."""
         size = self.size(settings)
-        seeds, epochs = settings.seeds or size.seeds, settings.epochs or size.epochs
-        return Preset(seeds=seeds, epochs=epochs, reduced=self._reduced(settings, seeds, epochs))
+        return replace(
+            size, seeds=settings.seeds or size.seeds, epochs=settings.epochs or size.epochs
+        )
+
+    def preset(self, settings: Settings) -> Preset:
+        chosen, stands_in = self.chosen(settings), self.defaults(settings).stands_in
+        reduced = (*self.reduced(settings, chosen), *([stands_in] if stands_in else []))
+        return Preset(seeds=chosen.seeds, epochs=chosen.epochs, reduced=reduced)
 
     def instances(self, settings: Settings) -> int:
         """How many standard networks are trained; the first seeds pair with implicit ones."""
-        chosen = settings.seeds or self.size(settings).seeds
-        return max(chosen, self.standard_seeds) if self._is_full(settings) else chosen
+        seeds = self.chosen(settings).seeds
+        return max(seeds, self.standard_seeds) if self.all_seeds(settings) else seeds
 
     def base(self, settings: Settings, **changes: Any) -> RunConfig:
         """The standard network of this dataset; seed, neuron and the rest as `changes` say."""
-        defaults, size = self.defaults(settings), self.size(settings)
+        defaults, chosen = self.defaults(settings), self.chosen(settings)
         config = RunConfig(
             dataset=self.dataset(settings),
             layers=defaults.layers,
             channels=defaults.channels,
-            epochs=settings.epochs or size.epochs,
-            n_train=size.n_train,
-            n_test=size.n_test,
+            epochs=chosen.epochs,
+            n_train=chosen.n_train,
+            n_test=chosen.n_test,
         )
         return with_checksum(config.replace(**changes))
 
-    def _is_full(self, settings: Settings) -> bool:
+    def all_seeds(self, settings: Settings) -> bool:
+        """Whether there are as many networks as published."""
         return settings.preset == "paper" and settings.seeds is None
 
-    def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
-        """What is less than in the paper, for readers."""
-        size, lines = self.size(settings), []
-        if size.n_train:
-            test = f" and the first {size.n_test:,} test images" if size.n_test else ""
-            lines.append(f"The first {size.n_train:,} training images{test} are used.")
-        if epochs < EPOCHS:
+    def reduced(self, settings: Settings, chosen: Size) -> list[str]:
+        """What is less than in the paper, for readers; what the dataset stands in for aside."""
+        lines = []
+        if chosen.n_train:
+            test = f" and the first {chosen.n_test:,} test images" if chosen.n_test else ""
+            lines.append(f"The first {chosen.n_train:,} training images{test} are used.")
+        if chosen.epochs < EPOCHS:
             lines.append(
-                f"{epochs} epochs in place of {EPOCHS}; the triangle of the learning rate is "
-                "squeezed."
+                f"{chosen.epochs} epochs in place of {EPOCHS}; the triangle of the learning rate "
+                "is squeezed."
             )
-        if not self._is_full(settings):
+        if not self.all_seeds(settings):
             lines.append(
-                f"{seeds} seeds of each network; the paper has {self.standard_seeds} standard and "
-                f"{IMPLICIT_SEEDS} implicit ones."
+                f"{chosen.seeds} seeds of each network; the paper has {self.standard_seeds} "
+                f"standard and {IMPLICIT_SEEDS} implicit ones."
             )
-        return (*lines, *self._stands_in(settings))
-
-    def _stands_in(self, settings: Settings) -> list[str]:
-        """What the dataset takes the place of, if of another one."""
-        stands_in = self.defaults(settings).stands_in
-        return [stands_in] if stands_in else []
+        return lines

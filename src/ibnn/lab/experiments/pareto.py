@@ -6,14 +6,15 @@ and attempts to join the two.
 
 from collections.abc import Sequence
 from statistics import median
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from ibnn.lab.experiments.controls.arms import ARMS, DECAY, IMPLICIT, NEGATIVE, STANDARD, Arm
 from ibnn.lab.experiments.controls.experiment import Controls
+from ibnn.lab.experiments.controls.frame import ArmsExperiment
 from ibnn.lab.experiments.controls.record import Records
-from ibnn.lab.experiments.experiment import Preset, Run, Settings
-from ibnn.lab.experiments.images import ImageExperiment
+from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.experiments.readings import NOT_YET, amounts
 from ibnn.lab.plotting import style
 from ibnn.lab.plotting.names import name_points
@@ -42,20 +43,20 @@ CAPTION = (
 )
 
 
-class Pareto(Controls):
-    """Arms with equal seeds, attacked as those of `controls`, whose runs it shares."""
+class Pareto(ArmsExperiment):
+    """The arms are attacked as those of `controls`."""
 
     name = "pareto"
     title = "Accuracy and robustness in one network?"
     measured_as = Controls.name
 
-    def preset(self, settings: Settings) -> Preset:
-        return ImageExperiment.preset(self, settings)  # five pairs, not ten
-
     def arms(self, settings: Settings) -> list[Arm]:
         """What is trained; a single layer has no first one to treat apart."""
         single = self.defaults(settings).layers == 1
         return [arm for arm in MAP.values() if not (single and arm is _JOINING[0])]
+
+    def measure(self, run: Run) -> dict[str, Any]:
+        return Controls().measure(run)
 
     def headline(self, settings: Settings, records: Records) -> str:
         return headline(records, self.family(settings, records))
@@ -63,10 +64,10 @@ class Pareto(Controls):
     def pictures(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Picture]:
         return [Picture("pareto", draw_map(records, amounts(runs)), CAPTION)]
 
-    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
+    def claims(self, settings: Settings, records: Records) -> list[Claim]:
         return claims(self.family(settings, records))
 
-    def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
+    def tables(self, settings: Settings, records: Records) -> list[Table]:
         return [table(records, self.family(settings, records))]
 
     def family(self, settings: Settings, records: Records) -> Family:

@@ -41,8 +41,9 @@ def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> Non
                 emit(Event(kind="started", config=config))
             time.sleep(POLL_SECONDS if options.address != LOCAL else 0.2)
             for identity, (config, job) in list(running.items()):
+                ended = job.done()  # asked first: what a job wrote before its end is told
                 told[identity] = _tell_new(options, config, told[identity], emit)
-                if not job.done():
+                if not ended:
                     continue
                 del running[identity]
                 text, lost = _ended(job)

@@ -32,6 +32,8 @@ def solved(target: Target) -> Check:
     with torch.no_grad():
         for part in images.split(target.batch_size):
             model(part)
+    if not seen:
+        return Check(name, None, "the forward pass of the model meets no implicit layer")
     worst, allowed = max(seen, key=lambda pair: pair[0] / pair[1])
     own = [layer.last_solve for layer in implicit_layers(model)]
     converged = min((solve.converged for solve in own if solve is not None), default=1.0)

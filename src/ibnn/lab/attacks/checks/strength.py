@@ -123,8 +123,10 @@ def adaptive(target: Target) -> Check:
 
 
 def within(distance: Tensor, eps: float) -> Tensor:
-    """Inside the ball, but for the rounding of x + change in float32."""
-    return distance <= eps + 1e-6
+    """Inside the ball, but for rounding in float32: of x + change, whose values are at most 1, and
+    of the length of a change, which is relative (a few times 6e-8) and counts for large l_2 balls.
+    """
+    return distance <= eps + 1e-6 * max(1.0, eps)
 
 
 def _ordered(name: str, target: Target, broken: Mapping[str, Tensor], unit: str) -> Check:

@@ -5,13 +5,14 @@ looked at until it is fixed.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from ibnn.lab.experiments.controls.arms import Arm
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.controls.variant import Variant
 from ibnn.lab.experiments.experiment import Run, Settings
-from ibnn.lab.results import Table
+from ibnn.lab.results import Findings, Table
 from ibnn.lab.stats import percent
 from ibnn.lab.training import Result, RunConfig
 
@@ -93,11 +94,15 @@ class ControlsTuned(Variant):
         scores = self.scores(settings, arm, results, rates)
         return picked(scores) if len(scores) == len(rates) else None
 
-    def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
+    def find_with(
+        self, settings: Settings, runs: Sequence[Run], rows: Sequence[Mapping[str, str]]
+    ) -> Findings:
+        findings = super().find_with(settings, runs, rows)
+        if not any(run.config.hold_out for run in runs):  # tuned elsewhere
+            return findings
         results = {run.config.identity(): run.result for run in runs}
-        tuned = any(run.config.hold_out for run in runs)  # here, and not elsewhere
-        rates = [self._rate_table(settings, records, results)] if tuned else []
-        return [*super().tables(settings, records, runs), *rates]
+        rates = self._rate_table(settings, Records.from_rows(findings.rows), results)
+        return replace(findings, tables=[*findings.tables, rates])
 
     def _tuning(self, settings: Settings, arm: Arm, rate: float) -> list[RunConfig]:
         return [

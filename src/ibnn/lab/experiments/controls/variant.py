@@ -10,17 +10,16 @@ from typing import Any, ClassVar
 
 from ibnn.lab.experiments.controls import claims
 from ibnn.lab.experiments.controls.arms import FIRST, IMPLICIT, STANDARD
-from ibnn.lab.experiments.controls.experiment import Controls
+from ibnn.lab.experiments.controls.experiment import Controls, ControlsAccuracy
 from ibnn.lab.experiments.controls.record import Record, Records
 from ibnn.lab.experiments.experiment import Run, Settings
 from ibnn.lab.results import Findings, questions
 from ibnn.lab.training import Result, RunConfig
 
 
-class Variant(Controls):
+class Variant(ControlsAccuracy):
     """Does the gain of the published settings remain with others?"""
 
-    attacks = False
     arm_names = FIRST
     change: ClassVar[str]  # "with tuned learning rates"
 

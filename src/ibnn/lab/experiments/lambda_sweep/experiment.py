@@ -120,18 +120,18 @@ class LambdaSweep(ImageExperiment):
     def _standard(self, settings: Settings, seed: int) -> RunConfig:
         return self.base(settings, seed=seed, hold_out=HELD_OUT)
 
-    def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
+    def reduced(self, settings: Settings, chosen: Size) -> list[str]:
         lines = []
-        if (images := self.size(settings).n_train) is not None:
-            lines.append(f"The first {images:,} training images are used.")
-        if epochs < EPOCHS:
-            lines.append(f"{epochs} epochs in place of {EPOCHS}.")
+        if chosen.n_train is not None:
+            lines.append(f"The first {chosen.n_train:,} training images are used.")
+        if chosen.epochs < EPOCHS:
+            lines.append(f"{chosen.epochs} epochs in place of {EPOCHS}.")
         if len(self.cells(settings)) < len(CELLS):
             what = "Everything" if settings.preset == "smoke" else "The window"
             lines.append(f"{what} is trained at p = {PAPERS_SLOPE:g} only.")
-        if not self._is_full(settings):
-            lines.append(f"{seeds} seeds of each cell, in place of {_SIZES['paper'].seeds}.")
-        return (*lines, *self._stands_in(settings))
+        if not self.all_seeds(settings):
+            lines.append(f"{chosen.seeds} seeds of each cell, in place of {_SIZES['paper'].seeds}.")
+        return lines
 
 
 MAP = (

@@ -81,16 +81,14 @@ class Overfitting(ImageExperiment):
             for arm in claims.ARMS
         ]
 
-    def _reduced(self, settings: Settings, seeds: int, epochs: int) -> tuple[str, ...]:
-        size, full = self.size(settings), _SIZES["paper"]
-        lines = less(seeds, full.seeds, "seed")
-        if epochs < full.epochs or size.n_train != full.n_train:
-            lines.insert(
-                0,
-                f"{size.n_train:,} images and {epochs} epochs in place of {full.n_train:,} and "
-                f"{full.epochs}.",
+    def reduced(self, settings: Settings, chosen: Size) -> list[str]:
+        full, lines = _SIZES["paper"], []
+        if chosen.epochs < full.epochs or chosen.n_train != full.n_train:
+            lines.append(
+                f"{chosen.n_train:,} images and {chosen.epochs} epochs in place of "
+                f"{full.n_train:,} and {full.epochs}."
             )
-        return (*lines, *self._stands_in(settings))
+        return [*lines, *less(chosen.seeds, full.seeds, "seed")]
 
 
 EQUIVALENT = (

@@ -3,13 +3,12 @@
 Every step learns from images moved by PGD (`ibnn.lab.training.adversarial`), the same for all arms.
 """
 
-from collections.abc import Sequence
 from typing import Any
 
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE, STANDARD
 from ibnn.lab.experiments.controls.experiment import ATTACKED
 from ibnn.lab.experiments.controls.record import Records
-from ibnn.lab.experiments.experiment import Run, Settings
+from ibnn.lab.experiments.experiment import Settings
 from ibnn.lab.experiments.images import Size
 from ibnn.lab.experiments.robustness import suite_claims
 from ibnn.lab.experiments.robustness.suite import AttackSuite
@@ -45,5 +44,5 @@ class AdversarialTraining(AttackSuite):
     def headline(self, settings: Settings, records: Records) -> str:
         return suite_claims.trained_headline(records)
 
-    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
+    def claims(self, settings: Settings, records: Records) -> list[Claim]:
         return suite_claims.trained_claims(records)

@@ -11,19 +11,18 @@ from ibnn.lab import data
 from ibnn.lab.attacks import Evaluation, evaluate, suite
 from ibnn.lab.experiments.controls.arms import (
     AGAINST_NEGATIVE,
-    ARMS,
     DECAY,
     IMPLICIT,
     NEGATIVE,
     STANDARD,
-    Arm,
 )
-from ibnn.lab.experiments.controls.experiment import ATTACK, Controls
+from ibnn.lab.experiments.controls.experiment import ATTACK
 from ibnn.lab.experiments.controls.figures import draw_attacked
+from ibnn.lab.experiments.controls.frame import ArmsExperiment
 from ibnn.lab.experiments.controls.record import Records
 from ibnn.lab.experiments.controls.tables import robust_table
-from ibnn.lab.experiments.experiment import Preset, Run, Settings
-from ibnn.lab.experiments.images import ImageExperiment, preset_of
+from ibnn.lab.experiments.experiment import Run, Settings
+from ibnn.lab.experiments.images import preset_of
 from ibnn.lab.experiments.protocol import attack_line
 from ibnn.lab.experiments.readings import amounts
 from ibnn.lab.experiments.robustness import suite_claims
@@ -50,7 +49,7 @@ INTERMEDIATE = "intermediate-linf"
 QUICK_IMAGES = 20  # in preset smoke
 
 
-class AttackSuite(Controls):
+class AttackSuite(ArmsExperiment):
     """Security curves, and the worst case over a suite of attacks at one eps."""
 
     name = "attack-suite"
@@ -59,12 +58,6 @@ class AttackSuite(Controls):
     record = SuiteRecord
     images: ClassVar[int] = 200  # the suite spends thousands of passes on each
     curve_images: ClassVar[int] = 200  # `controls` has the curves of 1,000
-
-    def preset(self, settings: Settings) -> Preset:
-        return ImageExperiment.preset(self, settings)  # five pairs, not ten
-
-    def arms(self, settings: Settings) -> list[Arm]:
-        return [ARMS[name] for name in self.arm_names]
 
     def eps(self, config: RunConfig) -> float:
         """Of the suite: a quarter of the curve's largest, where standard networks still stand."""
@@ -97,10 +90,10 @@ class AttackSuite(Controls):
         figure = draw_attacked(records, sizes(self.dataset(settings)), note)
         return [Picture(self.name, figure, ATTACK)]
 
-    def claims(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Claim]:
+    def claims(self, settings: Settings, records: Records) -> list[Claim]:
         return suite_claims.suite_claims(records)
 
-    def tables(self, settings: Settings, records: Records, runs: Sequence[Run]) -> list[Table]:
+    def tables(self, settings: Settings, records: Records) -> list[Table]:
         # adversarially trained networks have other families
         against = AGAINST_NEGATIVE if {*AGAINST_NEGATIVE} < {*self.arm_names} else ()
         curves = robust_table(records, sizes(self.dataset(settings)), against)

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from ibnn.lab.experiments import Run, Settings
+from ibnn.lab.experiments import Settings
 from ibnn.lab.experiments.controls import claims as control_claims
 from ibnn.lab.experiments.controls.arms import IMPLICIT, NEGATIVE
 from ibnn.lab.experiments.controls.record import Records
@@ -150,7 +150,7 @@ class JudgedExperiment:
     name: str
     record: Callable[[Row], Any]  # of one row
     records: Callable[[Iterable[Any]], Any]
-    claims: Callable[[Settings, Any, Sequence[Run]], Sequence[Claim]]
+    claims: Callable[[Settings, Any], Sequence[Claim]]
 
 
 def judged_table(what: str, *experiments: JudgedExperiment) -> Callable[[Sources], str]:
@@ -164,7 +164,7 @@ def judged_table(what: str, *experiments: JudgedExperiment) -> Callable[[Sources
                 if source is not None:
                     records = experiment.records(map(experiment.record, source.rows))
                     where = _where(source, experiment.name if len(experiments) > 1 else "")
-                    said = experiment.claims(Settings(dataset=dataset), records, ())
+                    said = experiment.claims(Settings(dataset=dataset), records)
                     rows += [[where, *_cells(claim)] for claim in said]
         return markdown(_ANSWERS, rows) if rows else f"No run of {what} has finished."
 
@@ -199,8 +199,8 @@ def pareto_table(sources: Sources) -> str:
         source = sources.get(experiment.name, dataset)
         if source is not None:
             settings, records = Settings(dataset=dataset), _records(source)
-            claim, *_ = experiment.claims(settings, records, ())
-            (table,) = experiment.tables(settings, records, ())
+            claim, *_ = experiment.claims(settings, records)
+            (table,) = experiment.tables(settings, records)
             answer = f"{claim.paper} **{claim.agrees.capitalize()}.** {claim.measured}"
             rows = markdown(table.columns, table.rows)
             parts.append(f"**{_where(source, '')}**: {answer}\n\n{rows}")
@@ -259,7 +259,7 @@ def sources_table(sources: Sources) -> str:
     return markdown(["file", "trained", "command"], rows)
 
 
-def _open_claims(settings: Settings, records: OpenRecords, runs: Sequence[Run]) -> Sequence[Claim]:
+def _open_claims(settings: Settings, records: OpenRecords) -> Sequence[Claim]:
     family = open_claims.family(records, OpenEnds().arms(settings))
     return open_claims.claims(records, family)
 
@@ -283,7 +283,7 @@ TABLES: dict[str, Callable[[Sources], str]] = {
             "overfitting",
             NoisyRecord.from_row,
             NoisyRecords,
-            lambda settings, records, runs: noisy_claims.claims(records),
+            lambda settings, records: noisy_claims.claims(records),
         ),
     ),
     "capacity": capacity_table,

@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from itertools import groupby
 
-from ibnn.lab.data import Dataset
+from ibnn.lab.data import DataError, Dataset
 from ibnn.lab.runner.attempt import record as record_failure
 from ibnn.lab.runner.ensemble.loop import train_ensemble
 from ibnn.lab.runner.options import RunnerError, RunnerOptions
 from ibnn.lab.runner.outcome import Emit, Event
-from ibnn.lab.training import Metrics, RunConfig, RunFolder, examples, make_listeners
+from ibnn.lab.training import (
+    Metrics,
+    RunConfig,
+    RunError,
+    RunFolder,
+    examples,
+    make_listeners,
+)
 from ibnn.lab.training.listeners import CallOnEpoch
 from ibnn.lab.training.recorder import Recorder
 from ibnn.lab.training.split import fingerprint
@@ -44,7 +51,13 @@ def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> Non
         raise RunnerError(f"device is {options.device!r}, but engine 'ensemble' trains on the cpu")
     for _, alike in groupby(sorted(configs, key=_shape), key=_shape):
         members = list(alike)
-        split = examples(members[0], options.data_root)
+        try:
+            split = _examples(members[0], options)
+        except (DataError, RunError, RunnerError) as error:
+            for config in members:
+                text = record_failure(options.root, config, error)
+                emit(Event(kind="failed", config=config, text=text))
+            continue
         with ExitStack() as held:
             records = _begin(members, split, options, emit, held)
             # After a kill in the middle of a checkpoint the members may be epochs apart.
@@ -53,6 +66,17 @@ def run(configs: Sequence[RunConfig], options: RunnerOptions, emit: Emit) -> Non
                 for record, error in train_ensemble(list(level)):
                     text = record_failure(options.root, record.config, error) if error else ""
                     emit(Event(kind="failed" if text else "done", config=record.config, text=text))
+
+
+def _examples(config: RunConfig, options: RunnerOptions) -> Dataset:
+    """What the members train on; refused where their heads would have more than one output."""
+    split = examples(config, options.data_root)
+    if split.classes != 2:
+        raise RunnerError(
+            f"{config.dataset} has {split.classes} classes, but engine 'ensemble' is for two: "
+            "train it with engine 'inline' or 'processes'"
+        )
+    return split
 
 
 def _begin(
