@@ -40,12 +40,15 @@ def matched(records: Records, arm: str) -> tuple[float, float, float | None] | N
 
 
 def kept(records: Records, arm: str) -> float | None:
-    """The fraction of the implicit network's gain over the standard one that an arm has too; None
-    where there is no gain that was decided."""
-    ours, other = gain(records), paired(records.best(arm), records.best(STANDARD))
-    if ours.decision != "better" or ours.difference is None or other is None:
+    """The fraction of the implicit network's gain over the standard one that an arm has too, in the
+    seeds of both; None where there is no gain that was decided."""
+    ours, theirs = records.best(IMPLICIT), records.best(arm)
+    level = records.best(STANDARD)
+    both = {seed: level[seed] for seed in level if seed in ours and seed in theirs}
+    gained, too = paired(ours, both), paired(theirs, both)
+    if gain(records).decision != "better" or gained is None or too is None or not gained.mean:
         return None
-    return other.mean / ours.difference.mean
+    return too.mean / gained.mean
 
 
 def accuracy_claims(records: Records) -> list[Claim]:
