@@ -203,6 +203,27 @@ class TestPrecisionAndPlace:
         z.sum().backward()
         assert layer.lam.grad.is_meta
 
+    @pytest.mark.parametrize("solver", ["newton", "lite"])
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3), ibnn.Dense(units=4)], ids=str)
+    def test_views_that_are_negated_when_read(self, coupling, solver):
+        """Such as the imaginary part of a conjugate."""
+        y, g = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+        results = []
+        for view in (torch.ops.aten._neg_view, torch.neg):
+            at = view(y).requires_grad_()
+            z = ibnn.implicit_bias(at, -0.1, coupling=coupling, solver=solver)
+            results.append((z, torch.autograd.grad(z, at, view(g))[0]))
+        torch.testing.assert_close(*results, rtol=0, atol=1e-6)
+
+    @pytest.mark.parametrize("solver", ["newton", "lite"])
+    def test_zeros_without_memory(self, solver):
+        """As forward mode has them."""
+        nothing = torch.ops.aten._efficientzerotensor([3, 4])
+        y = torch.randn(3, 4, requires_grad=True)
+        z = ibnn.implicit_bias(y, -0.1, solver=solver)
+        assert not torch.autograd.grad(z, y, nothing)[0].any()
+        assert not ibnn.implicit_bias(nothing, -0.1, solver=solver).any()
+
     def test_complex_units_are_refused(self):
         with pytest.raises(TypeError, match=r"dtype must be real .*, got torch\.complex64"):
             ibnn.Linear(5, 4, dtype=torch.complex64)
