@@ -2,11 +2,17 @@
 
 import torch
 from torch import Tensor
+from torch._C import _are_functorch_transforms_active, _len_torch_dispatch_stack
 
 
 def is_plain() -> bool:
-    """Whether tensors are just tensors here: no torch.compile, no torch.func at work."""
-    return not torch.compiler.is_compiling() and not torch._C._are_functorch_transforms_active()
+    """Whether tensors are just tensors here: no torch.compile, torch.func or dispatch mode (fake
+    tensors, a tracer) at work."""
+    return not (
+        torch.compiler.is_compiling()
+        or _are_functorch_transforms_active()
+        or _len_torch_dispatch_stack()
+    )
 
 
 def has_doubles(rows: Tensor) -> bool:

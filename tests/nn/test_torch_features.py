@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.utils import parametrizations, parametrize, prune
@@ -202,6 +203,19 @@ class TestPrecisionAndPlace:
         assert z.shape == (4, 3, 6, 6)
         z.sum().backward()
         assert layer.lam.grad.is_meta
+
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"bounded": (-1.0, 0.0)}, {"learn_slope": True}, {"coupling": ibnn.Window(3)}],
+        ids=str,
+    )
+    def test_fake_tensors_have_shapes_and_leave_a_layer_as_it_was(self, options):
+        layer = linear(**options)
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            z = layer(mode.from_tensor(batch()))
+            z.sum().backward()
+        assert z.shape == (3, 4)
+        torch.testing.assert_close(layer(batch()), linear(**options)(batch()), rtol=0, atol=0)
 
     @pytest.mark.parametrize("solver", ["newton", "lite"])
     @pytest.mark.parametrize("coupling", [None, ibnn.Window(3), ibnn.Dense(units=4)], ids=str)
