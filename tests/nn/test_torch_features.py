@@ -157,6 +157,29 @@ class TestDerivatives:
         for lam, z in zip(lams, several, strict=True):
             torch.testing.assert_close(z, ibnn.implicit_bias(y, lam), rtol=0, atol=1e-6)
 
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Attempted:UserWarning")
+    def test_tangents_of_a_learnt_slope_in_float32(self):
+        """Its bounds and those of lam are quotients of numbers, whose tangents torch.func.jvp gives
+        in float64."""
+        layer, x = linear(learn_slope=True), batch()
+        at = {name: p.detach() for name, p in layer.named_parameters()}
+        step = {name: torch.full_like(p, 0.5) for name, p in at.items()}
+        exact = copy.deepcopy(layer).double()
+
+        def call(module, parameters, x):
+            return torch.func.functional_call(module, parameters, (x,))
+
+        def moved(size):
+            there = {name: at[name].double() + size * step[name] for name in at}
+            return call(exact, there, x.double())
+
+        # 1e-8 of third order, and the rounding of doubles over the step
+        expected = ((moved(1e-4) - moved(-1e-4)) / 2e-4).float()
+        found = torch.func.jvp(lambda p: call(layer, p, x), (at,), (step,))[1]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+        _, product = torch.func.linearize(lambda p: call(layer, p, x), at)
+        torch.testing.assert_close(product(step), found, rtol=0, atol=1e-6)
+
 
 class TestPrecisionAndPlace:
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
