@@ -157,6 +157,32 @@ class TestDerivatives:
         for lam, z in zip(lams, several, strict=True):
             torch.testing.assert_close(z, ibnn.implicit_bias(y, lam), rtol=0, atol=1e-6)
 
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    @pytest.mark.parametrize("coupling", ["space", "layer", ibnn.Window(3)], ids=str)
+    def test_vmap_over_models_of_channels_last_images(self, coupling):
+        models = [ibnn.Conv2d(2, 3, 3, lam=lam, coupling=coupling) for lam in (-0.2, 0.05)]
+        x = torch.randn(4, 2, 6, 6).to(memory_format=torch.channels_last)
+
+        def call(parameters, x):
+            return torch.func.functional_call(models[0], parameters, (x,))
+
+        parameters, _ = torch.func.stack_module_state(models)
+        found = torch.vmap(call, in_dims=(0, None))(parameters, x)
+        for model, z in zip(models, found, strict=True):
+            torch.testing.assert_close(z, model(x), rtol=0, atol=1e-6)
+        z = torch.func.vjp(models[0], x)[0]
+        assert z.is_contiguous(memory_format=torch.channels_last)
+        lam = models[0].lam.detach()
+        curved = torch.func.hessian(lambda lam: call({"lam": lam}, x).square().sum())(lam)
+        assert curved.isfinite()
+
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3)], ids=str)
+    def test_vmap_over_nothing(self, coupling):
+        """As torch's own layers take it: the last chunk of a data set."""
+        y, lam = torch.zeros(0, 2, 4), torch.zeros(0)
+        call = torch.func.grad(lambda lam, y: ibnn.implicit_bias(y, lam, coupling=coupling).sum())
+        assert torch.vmap(call)(lam, y).shape == (0,)
+
     @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Attempted:UserWarning")
     def test_tangents_of_a_learnt_slope_in_float32(self):
         """Its bounds and those of lam are quotients of numbers, whose tangents torch.func.jvp gives

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from ibnn._checks import is_number, shown
+from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
 
 
@@ -80,8 +81,12 @@ class Rows:
             shaped = shaped.permute([self.order.index(d) for d in range(len(self.order))])
         elif self._memory_format is None:
             return _cast(shaped, self._given)
-        format = self._memory_format or torch.contiguous_format
-        return _cast(shaped, self._given).contiguous(memory_format=format)
+        shaped, format = _cast(shaped, self._given), self._memory_format
+        if format is None or format is torch.contiguous_format:
+            return shaped.contiguous()
+        if is_plain():
+            return shaped.contiguous(memory_format=format)
+        return shaped.movedim(1, -1).contiguous().movedim(-1, 1)  # the same, as vmap can have it
 
     def owned(self, flat: Tensor) -> Tensor:
         """As `restore`, but no view, which torch lets nobody change in place if it comes from a
