@@ -11,7 +11,7 @@ from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.explicit import explicit_step
 from ibnn._core.fast_path import fast_path
 from ibnn._core.options import SolveOptions
-from ibnn._core.rows import Rows, check_slope, rows_of
+from ibnn._core.rows import Rows, check_like, check_slope, rows_of
 from ibnn._core.solution import LastSolve, report
 from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
@@ -32,14 +32,7 @@ def solve_rows(
     weight = weight_for(rows, coupling, y)
     begin = None
     if start is not None:
-        if not isinstance(start, Tensor):
-            raise TypeError(
-                f"start must be a tensor of y's shape {tuple(y.shape)}, got {type(start).__name__}"
-            )
-        if start.shape != y.shape:
-            raise ValueError(
-                f"start must have y's shape {tuple(y.shape)}, got {tuple(start.shape)}"
-            )
+        check_like("start", start, y)
         begin = rows.flatten(start.detach())
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
     directly = y.numel() and (options.adjoint == "unrolled" or isinstance(options.solver, Lite))

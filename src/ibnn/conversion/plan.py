@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ibnn._checks import is_number
+from ibnn._checks import check_module, is_number
 from ibnn.conversion.coupling_data import coupling_from, data_of
 from ibnn.nn.bounds import Bounded, checked_bounded
 from ibnn.nn.layer import ImplicitLayer
@@ -124,6 +124,7 @@ class Plan:
     @classmethod
     def of(cls, model: nn.Module) -> "Plan":
         """The plan that makes a standard copy of `model` what it is now, learnt lam included."""
+        check_module(model)
         found: dict[str, LayerPlan] = {}
         for name, module in model.named_modules():
             if isinstance(module, ImplicitLayer):
