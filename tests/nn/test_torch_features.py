@@ -15,6 +15,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.utils import parametrizations, parametrize, prune
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 import ibnn
 
@@ -205,6 +207,28 @@ class TestDerivatives:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
         _, product = torch.func.linearize(lambda p: call(layer, p, x), at)
         torch.testing.assert_close(product(step), found, rtol=0, atol=1e-6)
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_hessian_of_all_parameters_in_float32(self):
+        """Forward over reverse, through a map whose tangents are made by torch's own ops."""
+        layer, x = linear(learn_slope=True, solver="lite"), batch()
+        at = {name: p.detach() for name, p in layer.named_parameters()}
+
+        def loss(parameters):
+            return torch.func.functional_call(layer, parameters, (x,)).square().sum()
+
+        found = torch.func.hessian(loss)(at)
+        expected = torch.func.jacrev(torch.func.jacrev(loss))(at)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+    def test_a_mode_that_watches_changes_nothing_that_is_saved(self):
+        """As a counter of operations, in one of the two passes of a checkpoint."""
+        layer, x = linear(), batch().requires_grad_()
+        with FlopCounterMode(display=False):
+            z = checkpoint(layer, x, use_reentrant=False)
+        (found,) = torch.autograd.grad(z.square().sum(), x)
+        (expected,) = torch.autograd.grad(layer(x).square().sum(), x)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
 class TestPrecisionAndPlace:

@@ -149,6 +149,7 @@ class _keep_below(Function):
     def setup_context(ctx, inputs, output):  # type: ignore[override]
         value, bound = inputs
         outside = value > bound
+        ctx.dtype = value.dtype
         ctx.save_for_backward(outside)
         ctx.save_for_forward(outside)
 
@@ -162,6 +163,7 @@ class _keep_below(Function):
     @staticmethod
     def tangent(ctx, dvalue, dbound):  # type: ignore[override]
         (outside,) = ctx.saved_tensors
-        dvalue = torch.zeros_like(outside, dtype=dbound.dtype) if dvalue is None else dvalue
+        dvalue = torch.zeros_like(outside, dtype=ctx.dtype) if dvalue is None else dvalue
         dbound = torch.zeros_like(dvalue) if dbound is None else dbound
-        return torch.where(outside, dbound, dvalue)
+        # torch.func.jvp gives a quotient of numbers in float32, as a bound is, one in float64
+        return torch.where(outside, dbound.to(ctx.dtype), dvalue.to(ctx.dtype))
