@@ -67,11 +67,17 @@ def limits_of(bounded: Bounded, slope: Tensor, coupling: Coupling, sigma: Sigma)
     """What `bounded` means for a layer: below 0.95 of the threshold in any case but False."""
     if bounded is False:
         return Limits()
-    threshold = torch.as_tensor(threshold_of(slope, coupling, sigma))
-    high = threshold * FRACTION_OF_THRESHOLD
+    high = _threshold(slope, coupling, sigma) * FRACTION_OF_THRESHOLD
     if bounded is True:
         return Limits(high=high)
     return Limits(bounded[0], high.clamp(max=bounded[1]))
+
+
+def _threshold(slope: Tensor, coupling: Coupling, sigma: Sigma) -> Tensor:
+    """Where the slope is, whatever torch's default device (to which `torch.as_tensor` moves)."""
+    threshold = threshold_of(slope, coupling, sigma)
+    assert isinstance(threshold, Tensor)
+    return threshold
 
 
 def check_lam(
@@ -105,7 +111,7 @@ def check_lam(
     if isinstance(bounded, tuple) and not bool(((lam >= bounded[0]) & (lam <= bounded[1])).all()):
         raise ValueError(f"lam={lam.tolist()} is outside of bounded={bounded}")
     if sigma.certified:
-        threshold = torch.as_tensor(threshold_of(slope, coupling, sigma)).detach()
+        threshold = _threshold(slope, coupling, sigma).detach()
         if bool((lam.detach() > threshold).any()):
             warn_user(
                 f"lam={float(lam.max()):.4g} is above the threshold "
