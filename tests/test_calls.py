@@ -94,6 +94,16 @@ def test_what_a_layer_keeps_between_calls_follows_its_changes(generator):
     assert repr(record) == repr(layer.last_solve)
 
 
+def test_gradients_of_a_fixed_slope_may_be_asked_for(generator):
+    """Limits of lam that were kept would belong to the graph of the call before."""
+    layer = ibnn.ImplicitBias(lam=0.09)
+    layer.slope = torch.tensor(20.0, requires_grad=True)
+    y = torch.randn(6, 4, generator=generator)
+    first, second = (torch.autograd.grad(layer(y).square().sum(), layer.slope) for _ in range(2))
+    assert first == second
+    assert torch.equal(copy.deepcopy(layer)(y), layer(y))
+
+
 def test_limits_of_lam_follow_a_slope_that_is_replaced(generator):
     """Tensors that take each other's place in memory are not taken for each other."""
     layer = ibnn.ImplicitBias(lam=0.09)

@@ -250,6 +250,11 @@ def test_options_of_numpy_are_numbers_like_others(y):
         ibnn.implicit_bias(y, -0.05, solver="picard", atol=Fraction(1, 10**6)),
         ibnn.implicit_bias(y, -0.05, solver="picard", atol=1e-6),
     )
+    assert torch.equal(
+        ibnn.implicit_bias(y, -0.05, coupling=ibnn.Uniform(np.int64(-1)), max_steps=np.int64(9)),
+        ibnn.implicit_bias(y, -0.05, coupling=ibnn.Uniform(-1), max_steps=9),
+    )
+    assert ibnn.Dense(units=np.int64(3)).config() == ibnn.Dense(units=3).config()
 
 
 def test_a_sigma_may_be_a_frozen_dataclass(y):

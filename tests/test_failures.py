@@ -283,6 +283,21 @@ REFUSED = {
     ),
     "lam as text": (lambda: ibnn.implicit_bias(row(), "0.1"), TypeError, "lam must be .*str"),
     "lam not finite": (lambda: ibnn.implicit_bias(row(), torch.inf), ValueError, "lam .*inf"),
+    "lam too large for the dtype": (
+        lambda: ibnn.implicit_bias(row().float(), -1e40),
+        ValueError,
+        r"^lam must be finite in torch\.float32, got -1e\+40$",
+    ),
+    "slope too large for the dtype": (
+        lambda: ibnn.implicit_bias(row().half(), -0.1, 10**400),
+        ValueError,
+        r"^slope must be positive and finite in torch\.float32, got a int$",
+    ),
+    "sparse y": (
+        lambda: ibnn.implicit_bias(torch.eye(3).to_sparse(), 0.1),
+        TypeError,
+        r"^y must be a dense tensor, got one of layout torch\.sparse_coo$",
+    ),
     "slope zero": (lambda: ibnn.implicit_bias(row(), 0.1, 0.0), ValueError, "slope .*0.0"),
     "slope negative": (
         lambda: ibnn.implicit_bias(row(), 0.1, torch.tensor(-1.0)),
@@ -308,6 +323,16 @@ REFUSED = {
         lambda: ibnn.implicit_bias(row(), 0.1, start=torch.zeros(5)),
         ValueError,
         r"start must have y's shape \(6,\), got \(5,\)",
+    ),
+    "complex start": (
+        lambda: ibnn.implicit_bias(row(), 0.1, start=torch.zeros(6) * 1j),
+        TypeError,
+        r"^start must be real, as y is, got torch\.complex64$",
+    ),
+    "energy of a complex z": (
+        lambda: ibnn.energy(torch.zeros(6) * 1j, row(), 0.1),
+        TypeError,
+        r"^z must be real, as y is, got torch\.complex64$",
     ),
     "energy of another shape": (
         lambda: ibnn.energy(torch.zeros(5), row(), 0.1),

@@ -7,7 +7,7 @@ from ibnn import sigma as sigmas
 from ibnn import solver as solvers
 from ibnn._core import above_threshold, pair_sums
 from ibnn._core.options import SolveOptions
-from ibnn._core.rows import rows_of
+from ibnn._core.rows import check_like, rows_of
 from ibnn._core.solution import Solution
 from ibnn._core.solve import check_readable_slope, solve_rows, value_of_rows, weight_for
 from ibnn.coupling import Coupling, Uniform, check_is_coupling
@@ -215,10 +215,7 @@ def _terms(z, y, lam, slope, coupling, sigma):
     """What energy and residual are made of, gradients included."""
     options = solve_options(coupling, sigma)
     rows = rows_of(y, coupling)
-    if not isinstance(z, Tensor):
-        raise TypeError(f"z must be a tensor of y's shape {tuple(y.shape)}, got {type(z).__name__}")
-    if z.shape != y.shape:
-        raise ValueError(f"z must have y's shape {tuple(y.shape)}, got {tuple(z.shape)}")
+    check_like("z", z, y)
     weight = weight_for(rows, coupling, y)
 
     def pair_sum(scaled: Tensor, order: int) -> Tensor:

@@ -291,7 +291,7 @@ def test_weights_in_the_place_of_a_model_are_not_printed():
 
 def test_what_is_not_a_model_or_cannot_be_copied_is_refused(net: Any) -> None:
     not_a_model: Any = [1]
-    for function in (convert, standard, conversion_report):
+    for function in (convert, standard, conversion_report, ibnn.Plan.of):
         with pytest.raises(TypeError, match=r"model must be a torch.nn.Module, got \[1\]"):
             function(not_a_model)
     net.lock = threading.Lock()

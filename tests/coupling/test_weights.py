@@ -197,7 +197,7 @@ def test_a_dense_weight_that_makes_no_sense_is_refused(arguments, error, message
         ibnn.Dense(**arguments)
 
 
-@pytest.mark.parametrize("dims", [(), (-1, -1), 0.5, "last"])
+@pytest.mark.parametrize("dims", [(), (-1, -1), 0.5, "last", True])
 def test_dims_that_make_no_sense_are_refused(dims):
     with pytest.raises((ValueError, TypeError), match="dims"):
         ibnn.Uniform(dims)

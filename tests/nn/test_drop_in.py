@@ -150,6 +150,14 @@ class TestState:
         free.sigma = "peaked"
         assert free(x).isfinite().all()
 
+    @pytest.mark.parametrize("bounded", [True, (-1.0, 0.0), False])
+    def test_a_layer_elsewhere_than_on_the_default_device(self, bounded):
+        x = torch.randn(3, 5)
+        with torch.device("meta"):
+            layer = ibnn.Linear(5, 4, lam=-0.1, bounded=bounded, device="cpu")
+            z = layer(x)
+        assert torch.equal(z, layer(x))
+
     def test_the_default_device_is_respected(self):
         with torch.device("meta"):
             layer = ibnn.Conv2d(1, 2, 3, lam=-0.1)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import parametrize
 from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from torch.utils.checkpoint import checkpoint
 
@@ -52,6 +53,16 @@ def test_the_neuron_is_a_group_of_its_own_without_decay() -> None:
     assert {*weights["params"], *expected} == {p for p in model.parameters() if p.requires_grad}
     assert ibnn.parameter_groups(model, 0.1)[1]["lr"] == 0.1
     assert [g["name"] for g in ibnn.parameter_groups(nn.Linear(2, 2), 0.1)] == ["weights"]
+
+
+def test_what_a_parametrized_lam_is_made_of_has_no_decay_either() -> None:
+    layer = ibnn.Linear(3, 4, lam=-0.2, learn_slope=True)
+    for name in ("lam", "slope", "weight"):
+        parametrize.register_parametrization(layer, name, nn.Tanh())
+    weights, neuron = ibnn.parameter_groups(layer, 0.1, weight_decay=0.01)
+    made_of: Any = layer.parametrizations
+    assert set(neuron["params"]) == {made_of["lam"].original, made_of["slope"].original}
+    assert set(weights["params"]) == {made_of["weight"].original, layer.bias}
 
 
 def test_decay_moves_the_weights_and_leaves_the_neuron() -> None:

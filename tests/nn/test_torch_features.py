@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 import torch
 from torch import nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.distributed.checkpoint.state_dict import get_model_state_dict, set_model_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.nn.utils import parametrizations, parametrize, prune
+from torch.utils.checkpoint import checkpoint
+from torch.utils.flop_counter import FlopCounterMode
 
 import ibnn
 
@@ -156,6 +159,77 @@ class TestDerivatives:
         for lam, z in zip(lams, several, strict=True):
             torch.testing.assert_close(z, ibnn.implicit_bias(y, lam), rtol=0, atol=1e-6)
 
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    @pytest.mark.parametrize("coupling", ["space", "layer", ibnn.Window(3)], ids=str)
+    def test_vmap_over_models_of_channels_last_images(self, coupling):
+        models = [ibnn.Conv2d(2, 3, 3, lam=lam, coupling=coupling) for lam in (-0.2, 0.05)]
+        x = torch.randn(4, 2, 6, 6).to(memory_format=torch.channels_last)
+
+        def call(parameters, x):
+            return torch.func.functional_call(models[0], parameters, (x,))
+
+        parameters, _ = torch.func.stack_module_state(models)
+        found = torch.vmap(call, in_dims=(0, None))(parameters, x)
+        for model, z in zip(models, found, strict=True):
+            torch.testing.assert_close(z, model(x), rtol=0, atol=1e-6)
+        z = torch.func.vjp(models[0], x)[0]
+        assert z.is_contiguous(memory_format=torch.channels_last)
+        lam = models[0].lam.detach()
+        curved = torch.func.hessian(lambda lam: call({"lam": lam}, x).square().sum())(lam)
+        assert curved.isfinite()
+
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3)], ids=str)
+    def test_vmap_over_nothing(self, coupling):
+        """As torch's own layers take it: the last chunk of a data set."""
+        y, lam = torch.zeros(0, 2, 4), torch.zeros(0)
+        call = torch.func.grad(lambda lam, y: ibnn.implicit_bias(y, lam, coupling=coupling).sum())
+        assert torch.vmap(call)(lam, y).shape == (0,)
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:Attempted:UserWarning")
+    def test_tangents_of_a_learnt_slope_in_float32(self):
+        """Its bounds and those of lam are quotients of numbers, whose tangents torch.func.jvp gives
+        in float64."""
+        layer, x = linear(learn_slope=True), batch()
+        at = {name: p.detach() for name, p in layer.named_parameters()}
+        step = {name: torch.full_like(p, 0.5) for name, p in at.items()}
+        exact = copy.deepcopy(layer).double()
+
+        def call(module, parameters, x):
+            return torch.func.functional_call(module, parameters, (x,))
+
+        def moved(size):
+            there = {name: at[name].double() + size * step[name] for name in at}
+            return call(exact, there, x.double())
+
+        # 1e-8 of third order, and the rounding of doubles over the step
+        expected = ((moved(1e-4) - moved(-1e-4)) / 2e-4).float()
+        found = torch.func.jvp(lambda p: call(layer, p, x), (at,), (step,))[1]
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+        _, product = torch.func.linearize(lambda p: call(layer, p, x), at)
+        torch.testing.assert_close(product(step), found, rtol=0, atol=1e-6)
+
+    @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+    def test_a_hessian_of_all_parameters_in_float32(self):
+        """Forward over reverse, through a map whose tangents are made by torch's own ops."""
+        layer, x = linear(learn_slope=True, solver="lite"), batch()
+        at = {name: p.detach() for name, p in layer.named_parameters()}
+
+        def loss(parameters):
+            return torch.func.functional_call(layer, parameters, (x,)).square().sum()
+
+        found = torch.func.hessian(loss)(at)
+        expected = torch.func.jacrev(torch.func.jacrev(loss))(at)
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+    def test_a_mode_that_watches_changes_nothing_that_is_saved(self):
+        """As a counter of operations, in one of the two passes of a checkpoint."""
+        layer, x = linear(), batch().requires_grad_()
+        with FlopCounterMode(display=False):
+            z = checkpoint(layer, x, use_reentrant=False)
+        (found,) = torch.autograd.grad(z.square().sum(), x)
+        (expected,) = torch.autograd.grad(layer(x).square().sum(), x)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+
 
 class TestPrecisionAndPlace:
     @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -202,6 +276,40 @@ class TestPrecisionAndPlace:
         assert z.shape == (4, 3, 6, 6)
         z.sum().backward()
         assert layer.lam.grad.is_meta
+
+    @pytest.mark.parametrize(
+        "options",
+        [{}, {"bounded": (-1.0, 0.0)}, {"learn_slope": True}, {"coupling": ibnn.Window(3)}],
+        ids=str,
+    )
+    def test_fake_tensors_have_shapes_and_leave_a_layer_as_it_was(self, options):
+        layer = linear(**options)
+        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            z = layer(mode.from_tensor(batch()))
+            z.sum().backward()
+        assert z.shape == (3, 4)
+        torch.testing.assert_close(layer(batch()), linear(**options)(batch()), rtol=0, atol=0)
+
+    @pytest.mark.parametrize("solver", ["newton", "lite"])
+    @pytest.mark.parametrize("coupling", [None, ibnn.Window(3), ibnn.Dense(units=4)], ids=str)
+    def test_views_that_are_negated_when_read(self, coupling, solver):
+        """Such as the imaginary part of a conjugate."""
+        y, g = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+        results = []
+        for view in (torch.ops.aten._neg_view, torch.neg):
+            at = view(y).requires_grad_()
+            z = ibnn.implicit_bias(at, -0.1, coupling=coupling, solver=solver)
+            results.append((z, torch.autograd.grad(z, at, view(g))[0]))
+        torch.testing.assert_close(*results, rtol=0, atol=1e-6)
+
+    @pytest.mark.parametrize("solver", ["newton", "lite"])
+    def test_zeros_without_memory(self, solver):
+        """As forward mode has them."""
+        nothing = torch.ops.aten._efficientzerotensor([3, 4])
+        y = torch.randn(3, 4, requires_grad=True)
+        z = ibnn.implicit_bias(y, -0.1, solver=solver)
+        assert not torch.autograd.grad(z, y, nothing)[0].any()
+        assert not ibnn.implicit_bias(nothing, -0.1, solver=solver).any()
 
     def test_complex_units_are_refused(self):
         with pytest.raises(TypeError, match=r"dtype must be real .*, got torch\.complex64"):

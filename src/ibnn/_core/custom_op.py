@@ -76,9 +76,16 @@ def has_active_transform(first: Tensor, *others: Any) -> bool:
 
 
 def _is_wrapped(t: Tensor) -> bool:
-    """Whether t is a batch that calls itself one: in a product of torch.func.vjp that is called
-    after its transform has ended, or in `torch.autograd.grad(..., is_grads_batched=True)`."""
-    return is_functorch_wrapped_tensor(t) or is_legacy_batchedtensor(t)
+    """Whether the memory of t is not what t says: a batch that calls itself one, in a product of
+    torch.func.vjp that is called after its transform has ended, or in
+    `torch.autograd.grad(..., is_grads_batched=True)`; the imaginary part of a conjugate, which is
+    negated when it is read; a zero tangent without memory. Dispatch makes numbers of them."""
+    return (
+        is_functorch_wrapped_tensor(t)
+        or is_legacy_batchedtensor(t)
+        or t.is_neg()
+        or t._is_zerotensor()
+    )
 
 
 def _autocast_disabled(function: Callable[..., Any]) -> Callable[..., Any]:

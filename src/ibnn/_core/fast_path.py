@@ -53,9 +53,11 @@ def fast_path(
     y: Tensor, lam: Any, slope: Any, coupling: Coupling, options: SolveOptions, owned: bool = False
 ) -> Tensor | None:
     """z of z + lam B(z) = y, on the host and in plain torch; y may be overwritten if `owned`."""
-    if has_active_transform(y, lam, slope) or y.is_nested or not options.uses_engines:
+    if has_active_transform(y, lam, slope) or not options.uses_engines:
         return None
     if not isinstance(lam, Tensor) or not isinstance(slope, Tensor):
+        return None
+    if y.is_nested or y.layout is not torch.strided:
         return None
     if not (y.is_cpu and lam.is_cpu and slope.is_cpu):
         return None

@@ -5,7 +5,7 @@ are opaque ops so that `torch.compile` and `torch.export` keep them whole, and t
 is `SolveOptions.text`.
 """
 
-from typing import Sequence  # noqa: UP035 (torch 2.6 reads no other)
+from typing import Any, Sequence  # noqa: UP035 (torch 2.6 reads no other)
 
 import torch
 from torch import Tensor
@@ -16,6 +16,12 @@ from ibnn._core.fallback import bias_change as change_by_engine
 from ibnn._core.fallback import pair_sum as sum_by_engine
 from ibnn._core.fallback import slope_change as change_by_slope
 from ibnn._core.options import read
+
+
+def _alike(x: Any, z: Tensor) -> Any:
+    """x in the dtype of z, as memory is read: torch.func.jvp gives numbers in float32, such as a
+    threshold 1 / slope, tangents in float64."""
+    return x if x is None or x.dtype is z.dtype else x.to(z.dtype)
 
 
 def _empty_solve(y, lam, slope, weight, start, units, how):
@@ -60,7 +66,7 @@ def solve_adjoint(
     each row, or one for all."""
     if not z.numel():
         return g.clone(), strength.new_zeros(len(z))
-    return backward.solve_adjoint(z, g, strength, weight, units, read(how))
+    return backward.solve_adjoint(z, _alike(g, z), strength, weight, units, read(how))
 
 
 def _empty_pair_sum(z, a, weight, order, units, how):
@@ -72,7 +78,9 @@ def pair_sum(
     z: Tensor, a: Tensor | None, weight: Tensor | None, order: int, units: Sequence[int], how: str
 ) -> Tensor:
     """P_n(z, a) = sum_k w_ik a_k s_n(z_k - z_i)."""
-    return sum_by_engine(z, a, weight, order, units, read(how)) if z.numel() else z.clone()
+    if not z.numel():
+        return z.clone()
+    return sum_by_engine(z, _alike(a, z), weight, order, units, read(how))
 
 
 def _empty_bias_change(z, v, units, how):
@@ -82,7 +90,7 @@ def _empty_bias_change(z, v, units, how):
 @custom_op(_empty_bias_change)
 def bias_change(z: Tensor, v: Tensor, units: Sequence[int], how: str) -> Tensor:
     """DB(z) v = P_1(z, v) - v P_1(z, 1), uniform weights."""
-    return change_by_engine(z, v, units, read(how)) if z.numel() else z.clone()
+    return change_by_engine(z, _alike(v, z), units, read(how)) if z.numel() else z.clone()
 
 
 def _empty_slope_change(z, units, how):
@@ -113,4 +121,5 @@ def pair_outer(
     if not z.numel():
         return torch.zeros_like(weight)
     options = read(how)
+    g, a = _alike(g, z), _alike(a, z)
     return options.sums.pair_outer(z, g, a, weight, order, options.sigma, units)

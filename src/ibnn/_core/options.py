@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any
 
 import torch
@@ -60,8 +60,9 @@ class SolveOptions:
                 raise ValueError(f"{name} must be a non-negative number, got {shown(value)}")
             object.__setattr__(self, name, None if value is None else float(value))
         steps = self.max_steps
-        if steps is not None and not (is_number(steps, int) and steps >= 0):
+        if steps is not None and not (is_number(steps, Integral) and steps >= 0):
             raise ValueError(f"max_steps must be a non-negative int, got {shown(steps)}")
+        object.__setattr__(self, "max_steps", None if steps is None else int(steps))
         parts = (
             f"sums={pair_sums.REGISTRY.key(self.sums)}",
             f"sigma={sigmas.REGISTRY.key(self.sigma)}",

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from ibnn._checks import is_number, shown
+from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
 
 
@@ -21,9 +23,22 @@ def rows_of(y: Tensor, coupling: Coupling) -> "Rows":
             "y must not be a nested tensor: solve its values and nest them again, "
             "torch.nested.nested_tensor_from_jagged(layer(y.values()), y.offsets())"
         )
+    if y.layout is not torch.strided:
+        raise TypeError(f"y must be a dense tensor, got one of layout {y.layout}")
     rows = Rows(y.shape, coupling.dims, y.dtype, y.device, memory_format_of(y))
     coupling.check_units(rows.units)
     return rows
+
+
+def check_like(name: str, value: Any, y: Tensor) -> None:
+    """Refuses what cannot stand for z of this y."""
+    shape = tuple(y.shape)
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor of y's shape {shape}, got {type(value).__name__}")
+    if value.shape != y.shape:
+        raise ValueError(f"{name} must have y's shape {shape}, got {tuple(value.shape)}")
+    if value.is_complex():
+        raise TypeError(f"{name} must be real, as y is, got {value.dtype}")
 
 
 class Rows:
@@ -80,8 +95,12 @@ class Rows:
             shaped = shaped.permute([self.order.index(d) for d in range(len(self.order))])
         elif self._memory_format is None:
             return _cast(shaped, self._given)
-        format = self._memory_format or torch.contiguous_format
-        return _cast(shaped, self._given).contiguous(memory_format=format)
+        shaped, format = _cast(shaped, self._given), self._memory_format
+        if format is None or format is torch.contiguous_format:
+            return shaped.contiguous()
+        if is_plain():
+            return shaped.contiguous(memory_format=format)
+        return shaped.movedim(1, -1).contiguous().movedim(-1, 1)  # the same, as vmap can have it
 
     def owned(self, flat: Tensor) -> Tensor:
         """As `restore`, but no view, which torch lets nobody change in place if it comes from a
@@ -94,9 +113,10 @@ class Rows:
         if not isinstance(value, Tensor):
             if not is_number(value):
                 raise TypeError(f"{name} must be a number or a tensor, got {type(value).__name__}")
-            if not -math.inf < value < math.inf or (name == "slope" and value <= 0):
+            most = torch.finfo(self.dtype).max
+            if not -most <= value <= most or (name == "slope" and value <= 0):
                 wanted = "positive and finite" if name == "slope" else "finite"
-                raise ValueError(f"{name} must be {wanted}, got {shown(value)}")
+                raise ValueError(f"{name} must be {wanted} in {self.dtype}, got {shown(value)}")
             return torch.full((), float(value), dtype=self.dtype, device=self._device)
         if not value.is_floating_point():
             raise TypeError(

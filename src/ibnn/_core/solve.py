@@ -4,7 +4,6 @@ from functools import partial
 
 import torch
 from torch import Tensor
-from torch._C import _len_torch_dispatch_stack
 
 from ibnn._core import adjoint, fallback, pair_sums
 from ibnn._core.above_threshold import is_unique
@@ -12,7 +11,7 @@ from ibnn._core.deferred_failures import is_asynchronous
 from ibnn._core.explicit import explicit_step
 from ibnn._core.fast_path import fast_path
 from ibnn._core.options import SolveOptions
-from ibnn._core.rows import Rows, check_slope, rows_of
+from ibnn._core.rows import Rows, check_like, check_slope, rows_of
 from ibnn._core.solution import LastSolve, report
 from ibnn._tensors import is_plain
 from ibnn.coupling import Coupling
@@ -33,14 +32,7 @@ def solve_rows(
     weight = weight_for(rows, coupling, y)
     begin = None
     if start is not None:
-        if not isinstance(start, Tensor):
-            raise TypeError(
-                f"start must be a tensor of y's shape {tuple(y.shape)}, got {type(start).__name__}"
-            )
-        if start.shape != y.shape:
-            raise ValueError(
-                f"start must have y's shape {tuple(y.shape)}, got {tuple(start.shape)}"
-            )
+        check_like("start", start, y)
         begin = rows.flatten(start.detach())
     lam, slope = rows.checked("lam", lam), rows.checked("slope", slope)
     directly = y.numel() and (options.adjoint == "unrolled" or isinstance(options.solver, Lite))
@@ -126,6 +118,5 @@ def _solve_directly(y, lam, slope, weight, start, units, options):
 def check_readable_slope(slope: Tensor) -> None:
     """As the implicit solve does inside its op. A device is not waited for, and a transform has no
     numbers to show."""
-    readable = slope.is_cpu and is_plain() and not _len_torch_dispatch_stack()
-    if readable:
+    if slope.is_cpu and is_plain():
         check_slope(slope)

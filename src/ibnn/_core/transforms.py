@@ -46,28 +46,27 @@ def vmap_rows(
         if isinstance(results[0], Tensor):
             return torch.stack(results), 0
         return tuple(torch.stack(r) for r in zip(*results, strict=True)), (0,) * len(results[0])
-    result = apply(_fold(batch, rows, row_dims), weight)
+    folded, count = _fold(batch, rows, row_dims)
+    result = apply(folded, weight)
     if isinstance(result, Tensor):
-        return _unfold(batch, result), 0
-    return tuple(_unfold(batch, r) for r in result), (0,) * len(result)
+        return result.unflatten(0, (batch, count)), 0
+    return tuple(r.unflatten(0, (batch, count)) for r in result), (0,) * len(result)
 
 
 def _fold(
     batch: int, tensors: Sequence[Tensor | None], dims: Sequence[int | None]
-) -> list[Tensor | None]:
-    """Puts a vmapped dim into the rows: rows are independent, so a batch is more of them."""
-    folded = []
+) -> tuple[list[Tensor | None], int]:
+    """Puts a vmapped dim into the rows: rows are independent, so a batch is more of them. Also how
+    many rows each of the batch has."""
+    folded, count = [], 0
     for tensor, dim in zip(tensors, dims, strict=True):
         if tensor is None:
             folded.append(None)
             continue
         moved = tensor.expand(batch, *tensor.shape) if dim is None else tensor.movedim(dim, 0)
-        folded.append(moved.reshape(-1, *moved.shape[2:]))
-    return folded
-
-
-def _unfold(batch: int, folded: Tensor) -> Tensor:
-    return folded.reshape(batch, len(folded) // batch, *folded.shape[1:])
+        folded.append(moved.flatten(0, 1))
+        count = moved.shape[1]
+    return folded, count
 
 
 def one_of_batch(

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ibnn._checks import is_number
+from ibnn._checks import check_module, is_number, shown
 from ibnn.conversion.coupling_data import coupling_from, data_of
 from ibnn.nn.bounds import Bounded, checked_bounded
 from ibnn.nn.layer import ImplicitLayer
@@ -70,15 +70,15 @@ class LayerPlan:
         """The inverse of `to_dict`, also after a detour through JSON."""
         expected = [field.name for field in fields(cls) if field.name != "solver"]
         if not isinstance(data, Mapping) or sorted({*data} - {"solver"}) != sorted(expected):
-            raise ValueError(f"expected the keys {', '.join(expected)}, got {_brief(data)}")
+            raise ValueError(f"expected the keys {', '.join(expected)}, got {shown(data)}")
         if not isinstance(data["coupling"], Mapping) or not isinstance(data["sigma"], str):
             raise ValueError("coupling must be an object and sigma a name")
         for name in ("learn_lam", "learn_slope"):
             if not isinstance(data[name], bool):
-                raise ValueError(f"{name} must be true or false, got {_brief(data[name])}")
+                raise ValueError(f"{name} must be true or false, got {shown(data[name])}")
         solver = data.get("solver")
         if not (solver is None or isinstance(solver, str)):
-            raise ValueError(f"solver must be a name, got {_brief(solver)}")
+            raise ValueError(f"solver must be a name, got {shown(solver)}")
         return cls(
             coupling=dict(data["coupling"]),
             sigma=data["sigma"],
@@ -124,6 +124,7 @@ class Plan:
     @classmethod
     def of(cls, model: nn.Module) -> "Plan":
         """The plan that makes a standard copy of `model` what it is now, learnt lam included."""
+        check_module(model)
         found: dict[str, LayerPlan] = {}
         for name, module in model.named_modules():
             if isinstance(module, ImplicitLayer):
@@ -145,7 +146,7 @@ class Plan:
     def from_dict(cls, data: Any) -> "Plan":
         """The inverse of `to_dict`, checked; one line of ValueError for what cannot be a plan."""
         if not isinstance(data, Mapping) or "version" not in data:
-            raise ValueError(f"not the plan of a conversion: {_brief(data)}")
+            raise ValueError(f"not the plan of a conversion: {shown(data)}")
         if data["version"] != VERSION:
             raise ValueError(
                 f"the plan has version {data['version']!r}, this ibnn reads {VERSION}: "
@@ -179,7 +180,7 @@ def resolve_plan(plan: "Plan | Mapping[str, Any] | str") -> Plan:
         return Plan.from_json(plan)
     if isinstance(plan, Mapping):
         return Plan.from_dict(plan)
-    raise TypeError(f"plan must be an ibnn.Plan, its dict or its JSON, got {_brief(plan)}")
+    raise TypeError(f"plan must be an ibnn.Plan, its dict or its JSON, got {shown(plan)}")
 
 
 def _numbers(value: Tensor) -> Value:
@@ -192,12 +193,7 @@ def _checked(name: str, value: Any) -> Value:
     numbers: tuple[Any, ...] = tuple(value) if many else (value,)
     for number in numbers:
         if not is_number(number):
-            raise ValueError(f"{name} must be a number or a list of them, got {_brief(value)}")
+            raise ValueError(f"{name} must be a number or a list of them, got {shown(value)}")
         if not math.isfinite(number):
-            raise ValueError(f"{name} must be finite, got {_brief(value)}")
+            raise ValueError(f"{name} must be finite, got {shown(value)}")
     return tuple(map(float, numbers)) if many else float(numbers[0])
-
-
-def _brief(value: Any) -> str:
-    text = " ".join(repr(value).split())
-    return text if len(text) <= 80 else f"{text[:77]}..."

@@ -2,12 +2,13 @@
 
 import zlib
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ibnn._checks import check_flag
+from ibnn._checks import check_flag, is_number
 from ibnn._tensors import has_doubles
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.sums import MATRIX, laplacian_eigenvalue
@@ -36,7 +37,7 @@ class Dense(Coupling):
         check_flag("learnable", learnable)
         device = weight.device if isinstance(weight, Tensor) else torch.get_default_device()
         if weight is None:
-            if not isinstance(units, int) or units < 1:
+            if units is None or not is_number(units, Integral) or units < 1:
                 raise ValueError(f"Dense needs a weight or units >= 1, got units={units!r}")
             weight = torch.full((units, units), 1 / units, device="cpu")
         weight = torch.as_tensor(weight, device="cpu").detach().clone()

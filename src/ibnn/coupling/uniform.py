@@ -1,11 +1,12 @@
 """Uniform coupling: every unit is coupled to all units of its row with weight 1/D."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Any
 
 import torch
 
-from ibnn._checks import shown
+from ibnn._checks import is_number, shown
 from ibnn.coupling.coupling import Coupling
 from ibnn.coupling.sums import UNIFORM
 
@@ -26,13 +27,13 @@ class Uniform(Coupling):
     def __init__(self, dims: int | Sequence[int] = -1) -> None:
         super().__init__()
         chosen = tuple(dims) if isinstance(dims, Sequence) else (dims,)
-        if not chosen or not all(isinstance(d, int) for d in chosen):
+        if not chosen or not all(is_number(d, Integral) for d in chosen):
             raise ValueError(
                 f"dims must be an int or a non-empty sequence of ints, got {shown(dims)}"
             )
         if len(set(chosen)) != len(chosen):
             raise ValueError(f"dims={dims!r} names a dim twice")
-        self.dims = chosen
+        self.dims = tuple(map(int, chosen))
 
     def weight(self, dtype: torch.dtype | None = None, units: Sequence[int] | None = None) -> None:
         return  # nothing to store

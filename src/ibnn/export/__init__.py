@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from ibnn._checks import check_module, shown
+from ibnn._checks import check_module, check_positive, check_whole
 from ibnn.conversion.convert import hold_fused_paths, standard
 from ibnn.conversion.layer_class import change_class
 from ibnn.export.plain import PlainBias
@@ -107,10 +107,9 @@ def _check(model: Any, error: Any, steps: Any) -> None:
     for name in ("steps", "error"):
         if hasattr(model, name):
             raise ValueError(f"model has an attribute {name!r} of its own, where the result goes")
-    if not isinstance(error, (int, float)) or not error > 0:
-        raise ValueError(f"error must be a positive number, got {shown(error)}")
-    if steps is not None and (not isinstance(steps, int) or steps < 1):
-        raise ValueError(f"steps must be None or a number of at least 1, got {shown(steps)}")
+    check_positive("error", error)
+    if steps is not None:
+        check_whole("steps", steps, 1)
 
 
 def _arguments(sample: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -67,11 +67,17 @@ def limits_of(bounded: Bounded, slope: Tensor, coupling: Coupling, sigma: Sigma)
     """What `bounded` means for a layer: below 0.95 of the threshold in any case but False."""
     if bounded is False:
         return Limits()
-    threshold = torch.as_tensor(threshold_of(slope, coupling, sigma))
-    high = threshold * FRACTION_OF_THRESHOLD
+    high = _threshold(slope, coupling, sigma) * FRACTION_OF_THRESHOLD
     if bounded is True:
         return Limits(high=high)
     return Limits(bounded[0], high.clamp(max=bounded[1]))
+
+
+def _threshold(slope: Tensor, coupling: Coupling, sigma: Sigma) -> Tensor:
+    """Where the slope is, whatever torch's default device (to which `torch.as_tensor` moves)."""
+    threshold = threshold_of(slope, coupling, sigma)
+    assert isinstance(threshold, Tensor)
+    return threshold
 
 
 def check_lam(
@@ -105,7 +111,7 @@ def check_lam(
     if isinstance(bounded, tuple) and not bool(((lam >= bounded[0]) & (lam <= bounded[1])).all()):
         raise ValueError(f"lam={lam.tolist()} is outside of bounded={bounded}")
     if sigma.certified:
-        threshold = torch.as_tensor(threshold_of(slope, coupling, sigma)).detach()
+        threshold = _threshold(slope, coupling, sigma).detach()
         if bool((lam.detach() > threshold).any()):
             warn_user(
                 f"lam={float(lam.max()):.4g} is above the threshold "
@@ -149,6 +155,7 @@ class _keep_below(Function):
     def setup_context(ctx, inputs, output):  # type: ignore[override]
         value, bound = inputs
         outside = value > bound
+        ctx.dtype = value.dtype
         ctx.save_for_backward(outside)
         ctx.save_for_forward(outside)
 
@@ -162,6 +169,7 @@ class _keep_below(Function):
     @staticmethod
     def tangent(ctx, dvalue, dbound):  # type: ignore[override]
         (outside,) = ctx.saved_tensors
-        dvalue = torch.zeros_like(outside, dtype=dbound.dtype) if dvalue is None else dvalue
+        dvalue = torch.zeros_like(outside, dtype=ctx.dtype) if dvalue is None else dvalue
         dbound = torch.zeros_like(dvalue) if dbound is None else dbound
-        return torch.where(outside, dbound, dvalue)
+        # torch.func.jvp gives a quotient of numbers in float32, as a bound is, one in float64
+        return torch.where(outside, dbound.to(ctx.dtype), dvalue.to(ctx.dtype))

@@ -250,7 +250,7 @@ class ImplicitLayer(nn.Module):
 
     def _limits(self, slope: Tensor) -> Limits:
         bounded, known = self.bounded, self._known_limits
-        learnt = self.learn_slope or "coupling" in self._modules
+        learnt = self.learn_slope or slope.requires_grad or "coupling" in self._modules
         if learnt or not is_plain() or slope.is_inference():
             return limits_of(bounded, slope, self.coupling, self.sigma)
         # the same at every call until something is changed: worth keeping, for short rows

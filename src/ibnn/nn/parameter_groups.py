@@ -7,6 +7,9 @@ from torch import nn
 from ibnn._checks import check_at_least_0, check_module
 from ibnn.nn.layer import ImplicitLayer
 
+# with a parametrization, lam itself is what it computes
+_OF_THE_NEURON = ("lam.", "slope.", "coupling.", "parametrizations.lam.", "parametrizations.slope.")
+
 
 def parameter_groups(
     model: nn.Module, lr: float, weight_decay: float = 0.0, lam_lr: float | None = None
@@ -36,10 +39,13 @@ def parameter_groups(
     lam_lr = lr if lam_lr is None else lam_lr
     for name, value in (("lr", lr), ("weight_decay", weight_decay), ("lam_lr", lam_lr)):
         check_at_least_0(name, value)
-    neuron = set()
-    for layer in model.modules():
-        if isinstance(layer, ImplicitLayer):
-            neuron |= {layer.lam, layer.slope, *layer.coupling.parameters()}
+    neuron = {
+        parameter
+        for layer in model.modules()
+        if isinstance(layer, ImplicitLayer)
+        for name, parameter in layer.named_parameters()
+        if f"{name}.".startswith(_OF_THE_NEURON)
+    }
     learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
     groups = [
         {
