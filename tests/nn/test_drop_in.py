@@ -102,6 +102,19 @@ class TestForwardMode:
             found = hessian(function, argument)(y, weights)
             torch.testing.assert_close(found, expected, rtol=1e-7, atol=1e-8)
 
+    @pytest.mark.parametrize("adjoint", ["implicit", "unrolled"])
+    def test_forward_mode_inside_forward_mode_is_refused(self, adjoint):
+        """It would lose what lam moves (2.503 for 2.600), as with any function of torch's kind."""
+        y = torch.linspace(-0.5, 0.4, 4, dtype=torch.float64)
+
+        def function(lam):
+            return ibnn.implicit_bias(y, lam, adjoint=adjoint).square().sum()
+
+        lam = torch.tensor(-0.1, dtype=torch.float64)
+        with pytest.raises(NotImplementedError, match="use reverse mode for one of the two"):
+            jacfwd(jacfwd(function))(lam)
+        torch.testing.assert_close(hessian(function)(lam), jacrev(jacrev(function))(lam))
+
     def test_a_layer_with_learnt_lam_has_tangents(self):
         layer = ibnn.Linear(3, 4, lam=0.05, dtype=torch.float64)
         x, dx = torch.randn(2, 2, 3, dtype=torch.float64)

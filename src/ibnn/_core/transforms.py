@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C._functorch import TransformType, get_interpreter_stack
 from torch.autograd import Function, forward_ad
 
 from ibnn._tensors import is_plain
@@ -21,12 +22,25 @@ def differentiable(function: Any) -> Callable[..., Any]:
         if torch.compiler.is_compiling():
             return function.apply(*args)
         if not is_plain():
+            _refuse_nested_forward_mode()
             return forward_mode.apply(*args)
         if not torch.is_grad_enabled() and forward_ad._current_level < 0:
             return function.forward(*args)  # no graph, no tangents: 20 us less
         return plainly(*args)
 
     return apply
+
+
+def _refuse_nested_forward_mode() -> None:
+    """torch computes the tangent of a function with forward mode off, also that of a transform
+    outside: terms of its derivative would be missing without a word."""
+    transforms = get_interpreter_stack() or ()
+    if sum(transform.key() == TransformType.Jvp for transform in transforms) > 1:
+        raise NotImplementedError(
+            "forward mode inside forward mode (torch.func.jacfwd of jacfwd, jvp of jvp) loses "
+            "derivatives of an implicit bias: use reverse mode for one of the two, as "
+            "torch.func.hessian does"
+        )
 
 
 def vmap_rows(
