@@ -134,7 +134,7 @@ def test_debug_shows_where_an_error_comes_from(call):
 def test_a_folder_that_cannot_be_written_is_refused_before_training(call, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     assert_refused(call(f"{SMOKE} --out file/results"), "cannot write to file/results")
-    assert_refused(call(f"{TRAIN} --out file"), "cannot write to file")
+    assert_refused(call(f"{TRAIN} --out file"), "cannot write to file: expected a folder")
 
 
 @pytest.mark.parametrize("line", [SMOKE, f"{SMOKE} --engine inline", TRAIN])
@@ -188,8 +188,32 @@ def test_a_folder_in_the_place_of_a_file_is_named(call, tmp_path):
     (run,) = all_runs("results")
     (tmp_path / "converted").mkdir()
     answer = call(f"convert {run.path} --lam -0.1 --out converted")
-    assert_refused(answer, "Is a directory: ", os.sep + "converted\n")
-    assert ".tmp" not in answer[2]
+    assert_refused(answer, "--out: converted is a folder, expected the name of a file\n")
+    assert_refused(call("playground --out converted"), "--out: converted is a folder")
+    assert_refused(call("run boundary --config converted"), "--config: converted is a folder")
+
+
+def test_a_dry_run_on_absent_data_tells_the_plan_and_downloads_nothing(call, tmp_path):
+    code, out, err = call("run learning-speed --dataset mnist --data empty --dry-run")
+    assert (code, err) == (0, "")
+    assert "10 runs to train, 0 finished" in out
+    assert "No estimate of the time: mnist is absent (ibnn data get mnist)." in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_empty_folder_is_said_to_have_no_runs(call, tmp_path):
+    assert call(f"runs list --out {tmp_path}") == (0, f"no runs in {tmp_path}\n", "")
+
+
+def test_an_export_does_not_replace_the_page_of_a_project(call, tmp_path):
+    for file in ("results/one/experiment.json", "published/one/findings.json"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text("{}")
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / "published" / "README.md").write_text("of an earlier export")
+    assert_refused(call("report results --export ."), "has a README.md that is not of an export")
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert "README" not in call("report results --export published")[2]  # it goes on to the report
 
 
 def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Checkpoint, Data, Device, prepare_folder
+from ibnn.lab.cli.choices import Checkpoint, Data, Device, open_checkpoint, prepare_folder
 from ibnn.lab.cli.errors import Debug, stoppable
 
 
@@ -38,14 +38,14 @@ def attack(
     from ibnn.lab.attacks import evaluate, suite
     from ibnn.lab.attacks.evaluation_figure import save
     from ibnn.lab.progress import Steps
-    from ibnn.lab.training import choose_device, open_network
+    from ibnn.lab.training import choose_device
 
     try:
         chosen = suite(attacks, eps, norm, quick)  # type: ignore[arg-type]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
     place = choose_device(device)
-    opened = open_network(checkpoint)
+    opened = open_checkpoint(checkpoint)
     chosen = _applicable(chosen, opened.network)
     x, y = _images(opened.config, data, images)
     where = prepare_folder(out or _place(checkpoint) / _name(command))

@@ -23,7 +23,10 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
     """List every run with its state and accuracy, and the converted networks beside them."""
     from ibnn.lab.training import CheckpointError, open_network
 
-    for folder in _runs(out):
+    runs, networks = _runs(out), sorted(out.glob("*.safetensors"))
+    if not (runs or networks):
+        typer.echo(f"no runs in {out}")
+    for folder in runs:
         try:
             status, title, note = folder.status(), folder.config().title(), ""
             if status == "finished":
@@ -33,7 +36,7 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
         except CheckpointError as error:  # one damaged run must not hide the others
             status, title, note = "damaged", str(error), ""
         typer.echo(f"{folder.identity}  {status:8}{note:9}  {title}")
-    for file in sorted(out.glob("*.safetensors")):
+    for file in networks:
         try:
             typer.echo(f"{file.name}  {open_network(file).title()}")
         except CheckpointError as error:
