@@ -66,7 +66,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("run boundary --engine inline --workers 0", ["workers is 0"]),
         ("run boundary --address 10.0.0.1:6379", ["only engines ray and slurm"]),
         ("run boundary --config none.toml", ["none.toml does not exist"]),
-        ("train", ["--dataset is missing"]),
+        ("train", ["ibnn: --dataset is missing"]),
         ("train --dataset digits --neuron curious", ["'curious'", "standard, implicit"]),
         ("train --dataset digits --lam a,b", ["--lam is 'a,b'"]),
         ("train --dataset digits --neuron implicit --lam 1,2", ["expected one value\n"]),

@@ -75,7 +75,7 @@ def test_attacks_that_need_implicit_layers_are_named_where_there_are_none(call, 
     code, out, err = call("attack", run.path, *options, "--attacks", "pgd,transfer")
     assert code == 0
     assert "left out, for networks with implicit layers: transfer" in out
-    assert err.startswith("1 attacks on 5 images")
+    assert err.startswith("1 attack on 5 images")
     code, out, err = call("attack", run.path, *options, "--attacks", "transfer,intermediate")
     assert (code, out) == (2, "")
     assert "has no implicit layers, which transfer" in err
@@ -158,6 +158,7 @@ def test_a_device_that_is_not_here_is_one_line(call, run):
     [
         (("--eps", "0.1", "--attacks", "pdg"), "attacks is 'pdg', expected one of standard"),
         (("--eps", "0.1", "--norm", "l1"), "norm is 'l1', expected one of linf, l2"),
+        (("--eps", "8"), "--eps is 8, expected at most 1: pixels are in [0, 1]"),
         (("--eps", "-1"), "eps is -1.0, expected a radius of 0 or more"),
         (("--eps", "0.1", "--images", "0"), "--images"),
         ((), "--eps"),

@@ -12,7 +12,9 @@ from ibnn.lab.cli.errors import Debug, stoppable
 def attack(
     command: typer.Context,
     checkpoint: Checkpoint,
-    eps: Annotated[float, typer.Option(help="Radius of the ball around each image.")],
+    eps: Annotated[
+        float, typer.Option(help="Radius of the ball around each image; pixels are in [0, 1].")
+    ],
     norm: Annotated[str, typer.Option(help="Norm of the ball: linf or l2.")] = "linf",
     attacks: Annotated[
         str, typer.Option(help="standard, or names with commas: pgd,apgd-t,square,pixle, ...")
@@ -25,7 +27,7 @@ def attack(
     ] = False,
     checks: Annotated[bool, typer.Option("--checks/--no-checks")] = True,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of random starts.")] = 0,
-    batch_size: Annotated[int, typer.Option(min=1)] = 250,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 250,
     data: Data = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of results (default: beside the network).")
@@ -44,6 +46,10 @@ def attack(
         chosen = suite(attacks, eps, norm, quick)  # type: ignore[arg-type]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    if norm == "linf" and eps > 1:
+        raise typer.BadParameter(
+            f"--eps is {eps:g}, expected at most 1: pixels are in [0, 1], so that 8/255 is 0.0314"
+        )
     place = choose_device(device)
     opened = open_checkpoint(checkpoint)
     chosen = _applicable(chosen, opened.network)
@@ -133,8 +139,9 @@ def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int)
             network(batch)
             times.append(time.perf_counter() - clock)
     seconds = passes(network, x, attacks, checks) * min(times) / len(batch)
+    what = f"{len(attacks)} attack{'s' * (len(attacks) > 1)}{' and the checks' if checks else ''}"
     return (
-        f"{len(attacks)} attacks{' and the checks' if checks else ''} on {len(x)} images: about "
+        f"{what} on {len(x)} images: about "
         f"{duration(max(1.0, seconds))} in the network, less if images are broken early"
     )
 

@@ -18,7 +18,11 @@ Out = Annotated[Path, typer.Option(help="Folder of runs and reports.")]
 group = typer.Typer(name="runs", rich_markup_mode=None)
 
 
-@group.command("list", epilog="Example: ibnn runs list --out results")
+@group.command(
+    "list",
+    short_help="List all runs and converted networks.",
+    epilog="Example: ibnn runs list --out results",
+)
 def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
     """List every run with its state and accuracy, and the converted networks beside them."""
     from ibnn.lab.training import CheckpointError, open_network
@@ -43,7 +47,11 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
             typer.echo(f"{file.name}  damaged  {error}")
 
 
-@group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")
+@group.command(
+    "show",
+    short_help="Show one run or converted network.",
+    epilog="Example: ibnn runs show 6ca99e943534 --out results",
+)
 def show(
     run: Annotated[
         str, typer.Argument(help="Its identity or the beginning of it, or a converted network.")
@@ -84,7 +92,9 @@ def _show_network(path: Path) -> None:
     typer.echo(f"{kind}, {parameter_count(opened.network):,} parameters that can be learnt")
 
 
-@group.command("clean", epilog="Example: ibnn runs clean --failed --out results")
+@group.command(
+    "clean", short_help="Remove runs.", epilog="Example: ibnn runs clean --failed --out results"
+)
 def clean(
     runs: Annotated[
         list[str] | None, typer.Argument(help="Identities, or beginnings of them.")

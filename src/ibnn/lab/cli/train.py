@@ -85,12 +85,12 @@ def train(
     warmup_epochs: Annotated[
         int | None, typer.Option(help="Warm-up epochs with standard neurons.")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option()] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Examples of a step.")] = None,
     lr_low: Annotated[
         float | None, typer.Option(help="Learning rate at both ends of training.")
     ] = None,
     lr_high: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
-    momentum: Annotated[float | None, typer.Option()] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of sgd.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="Optimizer: sgd or adamw.")] = None,
     schedule: Annotated[str | None, typer.Option(help="Learning rate: triangle or cosine.")] = None,
     lr_warmup: Annotated[
