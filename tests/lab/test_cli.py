@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ibnn
+from ibnn.engine.portable import PortableEngine
 from ibnn.lab.cli import main
 from ibnn.lab.runner import Event
 from ibnn.lab.training import RunFolder, all_runs
@@ -203,6 +204,25 @@ def test_a_dry_run_on_absent_data_tells_the_plan_and_downloads_nothing(call, tmp
 
 def test_an_empty_folder_is_said_to_have_no_runs(call, tmp_path):
     assert call(f"runs list --out {tmp_path}") == (0, f"no runs in {tmp_path}\n", "")
+
+
+def test_a_misspelt_engine_is_told_before_any_work(call, monkeypatch):
+    monkeypatch.setenv("IBNN_ENGINE", "nativ")
+    assert_refused(call(f"{TRAIN} --neuron implicit"), "IBNN_ENGINE: engine='nativ' is not known")
+    monkeypatch.setenv("IBNN_ENGINE", "portable")
+    assert call("runs list --out .")[0] == 0
+
+
+def test_an_engine_that_cannot_serve_says_why_and_is_no_bug(call, monkeypatch):
+    monkeypatch.setenv("IBNN_ENGINE", "portable")
+    monkeypatch.setattr(PortableEngine, "declines", lambda self, case: "it is Sunday")
+    answer = call(f"{TRAIN} --warmup-epochs 0 --neuron implicit")
+    assert_refused(answer, "ibnn: engine 'portable' cannot serve here: it is Sunday\n")
+
+
+def test_a_damaged_report_is_named_where_there_is_no_other(call, tmp_path):
+    (tmp_path / "experiment.json").write_text("{")
+    assert_refused(call("report ."), "experiment.json cannot be used")
 
 
 def test_an_export_does_not_replace_the_page_of_a_project(call, tmp_path):

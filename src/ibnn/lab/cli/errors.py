@@ -60,6 +60,7 @@ def explain(error: Any) -> tuple[int, str]:
 
 
 def _expected() -> tuple[type[Exception], ...]:
+    from ibnn.engine import EngineError
     from ibnn.lab.data import DataError
     from ibnn.lab.experiments.experiment import ExperimentError
     from ibnn.lab.plugins import PluginError
@@ -70,6 +71,7 @@ def _expected() -> tuple[type[Exception], ...]:
 
     return (
         DataError,
+        EngineError,
         ExperimentError,
         PluginError,
         ReportError,

@@ -40,9 +40,11 @@ def report(
             made.append(one.name)
         except (ReportError, RunError, DataError) as error:
             failed.append(str(error))
+    if not made:
+        raise ReportError("; ".join(failed))
     root = found[0].parent
     typer.echo(f"all claims: {write_overview(root)}")
-    if export is not None and made:
+    if export is not None:
         from ibnn.lab.report.export import export as write_markdown
 
         typer.echo(f"exported: {write_markdown(root, export, made)[0]}")
