@@ -76,6 +76,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("train --dataset digits --hidden 9", ["--hidden has no effect", "network is 'ucn'"]),
         ("train --dataset digits --neuron implicit --window 3", ["--window", "'space'"]),
         ("train --dataset digits --adversarial-steps 3", ["adversarial_eps is 0"]),
+        ("train --dataset digits --adversarial-eps 8", ["--adversarial-eps is 8", "at most 1"]),
         ("train --dataset digits --batch-size 1", ["batch_size is 1", "at least 2"]),
         ("train --dataset digits --neuron implicit --sigma tan", ["'tan'", "tanh"]),
         ("train --dataset digits --neuron implicit --solver foo", ["'foo'", "newton"]),

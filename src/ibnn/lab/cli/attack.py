@@ -5,7 +5,14 @@ from typing import Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Checkpoint, Data, Device, open_checkpoint, prepare_folder
+from ibnn.lab.cli.choices import (
+    Checkpoint,
+    Data,
+    Device,
+    open_checkpoint,
+    prepare_folder,
+    refuse_large,
+)
 from ibnn.lab.cli.errors import Debug, stoppable
 
 
@@ -46,10 +53,7 @@ def attack(
         chosen = suite(attacks, eps, norm, quick)  # type: ignore[arg-type]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
-    if norm == "linf" and eps > 1:
-        raise typer.BadParameter(
-            f"--eps is {eps:g}, expected at most 1: pixels are in [0, 1], so that 8/255 is 0.0314"
-        )
+    refuse_large("--eps", eps, norm)
     place = choose_device(device)
     opened = open_checkpoint(checkpoint)
     chosen = _applicable(chosen, opened.network)

@@ -81,6 +81,14 @@ def refuse_given(command: typer.Context, without_effect: Mapping[str, str]) -> N
             )
 
 
+def refuse_large(option: str, eps: float, norm: str) -> None:
+    """Refuse a radius that reaches from any image to any other, as 8 for 8/255 does."""
+    if norm == "linf" and eps > 1:
+        raise typer.BadParameter(
+            f"{option} is {eps:g}, expected at most 1: pixels are in [0, 1], so 8/255 is 0.0314"
+        )
+
+
 def prepare_folder(folder: Path) -> Path:
     """Make the output folder and check that it can be written to, before any work is done."""
     from ibnn.lab import files

@@ -15,6 +15,7 @@ from ibnn.lab.cli.choices import (
     prepare_folder,
     read_settings,
     refuse_given,
+    refuse_large,
     typed,
 )
 from ibnn.lab.cli.errors import Debug, stoppable
@@ -169,6 +170,7 @@ def train(
     data_root = chosen.pop("data", None)
     where, told = chosen.pop("device", "cpu"), chosen.pop("log", None) or []
     run = with_checksum(RunConfig.from_dict(chosen))
+    refuse_large("--adversarial-eps", run.adversarial_eps, run.adversarial_norm)
     refuse_given(command, {name: f"here: {why}" for name, why in run.without_effect().items()})
     _train(run, root, data_root, where, told)
 
