@@ -203,6 +203,18 @@ def test_a_dry_run_on_absent_data_tells_the_plan_and_downloads_nothing(call, tmp
     assert not list(tmp_path.iterdir())
 
 
+def test_a_run_is_named_by_its_folder_too_and_never_by_nothing(call, capsys):
+    call(TRAIN)
+    (run,) = all_runs("results")
+    assert call(f"runs show {run.path}")[1] == call(f"runs show {run.identity}")[1]
+    with pytest.raises(SystemExit):
+        main(["runs", "clean", ""])
+    assert "no run in results begins with ''" in capsys.readouterr().err
+    assert run.path.is_dir()
+    assert call(f"runs clean {run.path}")[0] == 0
+    assert not run.path.exists()
+
+
 def test_an_empty_folder_is_said_to_have_no_runs(call, tmp_path):
     assert call(f"runs list --out {tmp_path}") == (0, f"no runs in {tmp_path}\n", "")
 

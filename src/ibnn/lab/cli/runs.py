@@ -54,7 +54,10 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
 )
 def show(
     run: Annotated[
-        str, typer.Argument(help="Its identity or the beginning of it, or a converted network.")
+        str,
+        typer.Argument(
+            help="Its identity or the beginning of it, its folder, or a converted network."
+        ),
     ],
     out: Out = Path("results"),
     debug: Debug = False,
@@ -97,7 +100,7 @@ def _show_network(path: Path) -> None:
 )
 def clean(
     runs: Annotated[
-        list[str] | None, typer.Argument(help="Identities, or beginnings of them.")
+        list[str] | None, typer.Argument(help="Identities, beginnings of them, or folders.")
     ] = None,
     out: Out = Path("results"),
     failed: Annotated[bool, typer.Option("--failed", help="All failed runs.")] = False,
@@ -146,7 +149,13 @@ def _runs(out: Path) -> list[RunFolder]:
 
 
 def _one(out: Path, name: str) -> RunFolder:
-    matches = [folder for folder in _runs(out) if folder.identity.startswith(name)]
+    # by the beginning of its identity, which an empty text is not, or by its folder
+    matches = [
+        folder
+        for folder in _runs(out)
+        if (name and folder.identity.startswith(name))
+        or folder.path.resolve() == Path(name).resolve()
+    ]
     if len(matches) != 1:
         found = "no run" if not matches else f"more than one run ({len(matches)})"
         raise typer.BadParameter(f"{found} in {out} begins with {name!r}; see `ibnn runs list`")
