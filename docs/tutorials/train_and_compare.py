@@ -126,6 +126,6 @@ for name, layer in model.named_modules():
         print(f"         {layer.last_solve}")
 
 # %% [markdown]
-# A learnt lam is free to choose its sign, and where accuracy is all that counts it tends to choose the positive one, which sharpens. For robustness it must be negative: fix it (`lam=-0.2, learn_lam=False`) or bound it (`bounded=(-1, 0)`). That is the subject of the next tutorial.
+# A learnt lam is free to choose its sign, and where accuracy is all that counts it tends to choose the positive one, which sharpens. For robustness it must be negative: fix it (`lam=-0.2, learn_lam=False`). That is the subject of the next tutorial.
 #
 # Next: [convert a trained network and make it more robust](convert.md).

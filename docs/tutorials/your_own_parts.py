@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Your own coupling and sigma
 #
-# Two choices make the neuron what it is: *who listens to whom* (the coupling, the weights `w_ik`) and *how* (sigma, the function that is applied to differences). The built-in ones are the paper's and a few more; yours is a class of a few lines, and everything else (solvers, exact gradients, layers, conversion, saving) works with it as it is. A few seconds on one core.
+# Two choices make the neuron what it is: *which units are coupled* (the coupling, the weights `w_ik`) and *how* (sigma, the function that is applied to differences). The built-in ones are the paper's and a few more; yours is a class of a few lines, and everything else (solvers, exact gradients, layers, conversion, saving) works with it as it is. A few seconds on one core.
 
 # %%
 import matplotlib.pyplot as plt
@@ -11,9 +11,9 @@ from torch import nn
 import ibnn
 
 # %% [markdown]
-# ## Who listens to whom
+# ## Which units are coupled
 #
-# First the ones that exist. A row of 64 units with one bump, and what three couplings make of it at lam = -0.5: everybody listens to everybody (`Uniform`), to a neighborhood (`Window`), or as a matrix says (`Dense`).
+# First the ones that exist. A row of 64 units with one bump, and what three couplings make of it at lam = -0.5: each to all (`Uniform`), to a neighborhood (`Window`), or as a matrix says (`Dense`).
 
 # %%
 units = 64
@@ -37,7 +37,7 @@ for panel, (name, coupling) in zip(axes, couplings.items(), strict=True):
 axes[0].legend()
 
 # %% [markdown]
-# Now one of your own: units on a ring that listen to their two neighbors. A coupling gives its weights; they must be symmetric and non-negative, since otherwise the equation has no energy and nothing is proven about its solutions (both are checked).
+# Now one of your own: units on a ring, each coupled to its two neighbors. A coupling gives its weights; they must be symmetric and non-negative, since otherwise the equation has no energy and nothing is proven about its solutions (both are checked).
 
 
 # %%

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import ibnn
+from ibnn.engine.portable import PortableEngine
 from ibnn.lab.cli import main
 from ibnn.lab.runner import Event
 from ibnn.lab.training import RunFolder, all_runs
@@ -66,7 +67,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("run boundary --engine inline --workers 0", ["workers is 0"]),
         ("run boundary --address 10.0.0.1:6379", ["only engines ray and slurm"]),
         ("run boundary --config none.toml", ["none.toml does not exist"]),
-        ("train", ["--dataset is missing"]),
+        ("train", ["ibnn: --dataset is missing"]),
         ("train --dataset digits --neuron curious", ["'curious'", "standard, implicit"]),
         ("train --dataset digits --lam a,b", ["--lam is 'a,b'"]),
         ("train --dataset digits --neuron implicit --lam 1,2", ["expected one value\n"]),
@@ -75,6 +76,7 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("train --dataset digits --hidden 9", ["--hidden has no effect", "network is 'ucn'"]),
         ("train --dataset digits --neuron implicit --window 3", ["--window", "'space'"]),
         ("train --dataset digits --adversarial-steps 3", ["adversarial_eps is 0"]),
+        ("train --dataset digits --adversarial-eps 8", ["--adversarial-eps is 8", "at most 1"]),
         ("train --dataset digits --batch-size 1", ["batch_size is 1", "at least 2"]),
         ("train --dataset digits --neuron implicit --sigma tan", ["'tan'", "tanh"]),
         ("train --dataset digits --neuron implicit --solver foo", ["'foo'", "newton"]),
@@ -134,7 +136,7 @@ def test_debug_shows_where_an_error_comes_from(call):
 def test_a_folder_that_cannot_be_written_is_refused_before_training(call, tmp_path):
     (tmp_path / "file").write_text("not a folder")
     assert_refused(call(f"{SMOKE} --out file/results"), "cannot write to file/results")
-    assert_refused(call(f"{TRAIN} --out file"), "cannot write to file")
+    assert_refused(call(f"{TRAIN} --out file"), "cannot write to file: expected a folder")
 
 
 @pytest.mark.parametrize("line", [SMOKE, f"{SMOKE} --engine inline", TRAIN])
@@ -188,8 +190,63 @@ def test_a_folder_in_the_place_of_a_file_is_named(call, tmp_path):
     (run,) = all_runs("results")
     (tmp_path / "converted").mkdir()
     answer = call(f"convert {run.path} --lam -0.1 --out converted")
-    assert_refused(answer, "Is a directory: ", os.sep + "converted\n")
-    assert ".tmp" not in answer[2]
+    assert_refused(answer, "--out: converted is a folder, expected the name of a file\n")
+    assert_refused(call("playground --out converted"), "--out: converted is a folder")
+    assert_refused(call("run boundary --config converted"), "--config: converted is a folder")
+
+
+def test_a_dry_run_on_absent_data_tells_the_plan_and_downloads_nothing(call, tmp_path):
+    code, out, err = call("run learning-speed --dataset mnist --data empty --dry-run")
+    assert (code, err) == (0, "")
+    assert "10 runs to train, 0 finished" in out
+    assert "No estimate of the time: mnist is absent (ibnn data get mnist)." in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_is_named_by_its_folder_too_and_never_by_nothing(call, capsys):
+    call(TRAIN)
+    (run,) = all_runs("results")
+    assert call(f"runs show {run.path}")[1] == call(f"runs show {run.identity}")[1]
+    with pytest.raises(SystemExit):
+        main(["runs", "clean", ""])
+    assert "no run in results begins with ''" in capsys.readouterr().err
+    assert run.path.is_dir()
+    assert call(f"runs clean {run.path}")[0] == 0
+    assert not run.path.exists()
+
+
+def test_an_empty_folder_is_said_to_have_no_runs(call, tmp_path):
+    assert call(f"runs list --out {tmp_path}") == (0, f"no runs in {tmp_path}\n", "")
+
+
+def test_a_misspelt_engine_is_told_before_any_work(call, monkeypatch):
+    monkeypatch.setenv("IBNN_ENGINE", "nativ")
+    assert_refused(call(f"{TRAIN} --neuron implicit"), "IBNN_ENGINE: engine='nativ' is not known")
+    monkeypatch.setenv("IBNN_ENGINE", "portable")
+    assert call("runs list --out .")[0] == 0
+
+
+def test_an_engine_that_cannot_serve_says_why_and_is_no_bug(call, monkeypatch):
+    monkeypatch.setenv("IBNN_ENGINE", "portable")
+    monkeypatch.setattr(PortableEngine, "declines", lambda self, case: "it is Sunday")
+    answer = call(f"{TRAIN} --warmup-epochs 0 --neuron implicit")
+    assert_refused(answer, "ibnn: engine 'portable' cannot serve here: it is Sunday\n")
+
+
+def test_a_damaged_report_is_named_where_there_is_no_other(call, tmp_path):
+    (tmp_path / "experiment.json").write_text("{")
+    assert_refused(call("report ."), "experiment.json cannot be used")
+
+
+def test_an_export_does_not_replace_the_page_of_a_project(call, tmp_path):
+    for file in ("results/one/experiment.json", "published/one/findings.json"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text("{}")
+    (tmp_path / "README.md").write_text("mine")
+    (tmp_path / "published" / "README.md").write_text("of an earlier export")
+    assert_refused(call("report results --export ."), "has a README.md that is not of an export")
+    assert (tmp_path / "README.md").read_text() == "mine"
+    assert "README" not in call("report results --export published")[2]  # it goes on to the report
 
 
 def test_settings_from_a_file_and_the_command_line_over_them(call, tmp_path):

@@ -75,7 +75,7 @@ def test_attacks_that_need_implicit_layers_are_named_where_there_are_none(call, 
     code, out, err = call("attack", run.path, *options, "--attacks", "pgd,transfer")
     assert code == 0
     assert "left out, for networks with implicit layers: transfer" in out
-    assert err.startswith("1 attacks on 5 images")
+    assert err.startswith("1 attack on 5 images")
     code, out, err = call("attack", run.path, *options, "--attacks", "transfer,intermediate")
     assert (code, out) == (2, "")
     assert "has no implicit layers, which transfer" in err
@@ -115,7 +115,21 @@ def test_a_network_that_is_implicit_already_is_not_converted_again(call, run):
     assert "head" not in err
     assert call("convert", "twin.safetensors", "--standard", "--out", "back")[0] == 0
     code, _, err = call("convert", "twin.safetensors", "--standard", "--lam", "-1", "--out", "no")
-    assert (code, err) == (2, "ibnn: Invalid value: --lam has no effect with --standard\n")
+    assert (code, err) == (2, "ibnn: --lam has no effect with --standard\n")
+
+
+def test_a_converted_network_is_written_over_nothing_but_another_one(call, run, tmp_path):
+    assert call("convert", run.path, "--out", "twin")[0] == 0
+    assert call("convert", run.path, "--lam", "-0.3", "--out", "twin")[0] == 0
+    (tmp_path / "notes.txt").write_text("mine")
+    checkpoint = run.path / "checkpoint.safetensors"
+    before = checkpoint.read_bytes()
+    for out, words in ((checkpoint, "is the checkpoint of a run"), ("notes.txt", "no network")):
+        code, _, err = call("convert", run.path, "--out", out)
+        assert (code, err.count("\n")) == (2, 1)
+        assert words in err
+    assert checkpoint.read_bytes() == before
+    assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
 def test_progress_is_told_without_a_terminal(call, run, monkeypatch):
@@ -144,6 +158,7 @@ def test_a_device_that_is_not_here_is_one_line(call, run):
     [
         (("--eps", "0.1", "--attacks", "pdg"), "attacks is 'pdg', expected one of standard"),
         (("--eps", "0.1", "--norm", "l1"), "norm is 'l1', expected one of linf, l2"),
+        (("--eps", "8"), "--eps is 8, expected at most 1: pixels are in [0, 1]"),
         (("--eps", "-1"), "eps is -1.0, expected a radius of 0 or more"),
         (("--eps", "0.1", "--images", "0"), "--images"),
         ((), "--eps"),
@@ -160,7 +175,8 @@ def test_a_wrong_option_is_one_line(call, run, words, expected):
 def test_what_is_no_run_or_has_no_network_is_one_line(call, tmp_path):
     code, _, err = call("attack", "nowhere", "--eps", "0.1")
     assert code == 2
-    assert "nowhere is not a run folder, expected <root>/runs/<identity>" in err
+    assert "nowhere does not exist, expected a run's folder" in err
+    assert "is not a run folder" in call("attack", tmp_path, "--eps", "0.1")[2]
     folder = RunFolder(tmp_path, DIGITS.identity())
     folder.path.mkdir(parents=True)
     folder.config_file.write_text(DIGITS.to_json())

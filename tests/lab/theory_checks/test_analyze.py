@@ -104,7 +104,7 @@ def test_a_damaged_file_is_refused(call, trained, tmp_path):
         ("analyze RUN --lam -0.1 --dataset arrows", "the network expects (1, 8, 8)"),
         ("analyze RUN --lam -0.1 --images 1", "images is 1, expected at least 2"),
         ("analyze RUN --lam -0.1 --images 0", "images is 0, expected at least 2"),
-        ("analyze nowhere --lam -0.1", "nowhere is not a run folder"),
+        ("analyze nowhere --lam -0.1", "nowhere does not exist, expected a run's folder"),
         ("convert RUN --sigma tan --out x.safetensors", "sigma='tan' is not known"),
         ("convert RUN --recalibrate -1 --out x.safetensors", "--recalibrate is -1"),
     ],

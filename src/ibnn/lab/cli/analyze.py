@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ibnn.lab.cli.choices import Checkpoint, Data, Device, prepare_folder
+from ibnn.lab.cli.choices import Checkpoint, Data, Device, open_checkpoint, prepare_folder
 from ibnn.lab.cli.convert import converted
 from ibnn.lab.cli.errors import Debug, RunsFailedError, StoppedError
 
@@ -45,13 +45,13 @@ def analyze(
     from ibnn.lab.progress import Steps
     from ibnn.lab.report.analysis import write_analysis
     from ibnn.lab.theory_checks.run import chosen_checks, context_for, run_checks
-    from ibnn.lab.training import choose_device, environment, load_dataset, open_network
+    from ibnn.lab.training import choose_device, environment, load_dataset
     from ibnn.lab.training.device import describe
     from ibnn.lab.training.environment import hardware_lines
 
     place = choose_device(device)
     names = chosen_checks(None if sections is None else sections.split(","))
-    opened = open_network(checkpoint)
+    opened = open_checkpoint(checkpoint)
     if lam is not None:
         opened = converted(opened, lam, "leave --lam out to analyze it as it is")
     if not implicit_layers(opened.network):

@@ -1,5 +1,6 @@
 """All commands, and `main`, the door through which every error leaves as one line."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -103,6 +104,18 @@ def _options(
     """Options before the command."""
 
 
+def _check_engine() -> None:
+    """A misspelt IBNN_ENGINE is told before any work, not by the first solve of a training."""
+    name = os.environ.get("IBNN_ENGINE")
+    if name:
+        from ibnn.engine import check_name
+
+        try:
+            check_name(name)
+        except ValueError as error:
+            raise typer.BadParameter(f"IBNN_ENGINE: {error}") from None
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ends the process with its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
@@ -111,6 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         if not HELP & {*given}:  # it has no need of them, and they import torch
             load_plugins()
+            _check_engine()
         with own_warnings_in_one_line():
             code = typer.main.get_command(app).main(given, prog_name="ibnn", standalone_mode=False)
     except BaseException as error:

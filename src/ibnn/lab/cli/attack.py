@@ -5,14 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Checkpoint, Data, Device, prepare_folder
+from ibnn.lab.cli.choices import (
+    Checkpoint,
+    Data,
+    Device,
+    open_checkpoint,
+    prepare_folder,
+    refuse_large,
+)
 from ibnn.lab.cli.errors import Debug, stoppable
 
 
 def attack(
     command: typer.Context,
     checkpoint: Checkpoint,
-    eps: Annotated[float, typer.Option(help="Radius of the ball around each image.")],
+    eps: Annotated[
+        float, typer.Option(help="Radius of the ball around each image; pixels are in [0, 1].")
+    ],
     norm: Annotated[str, typer.Option(help="Norm of the ball: linf or l2.")] = "linf",
     attacks: Annotated[
         str, typer.Option(help="standard, or names with commas: pgd,apgd-t,square,pixle, ...")
@@ -25,7 +34,7 @@ def attack(
     ] = False,
     checks: Annotated[bool, typer.Option("--checks/--no-checks")] = True,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of random starts.")] = 0,
-    batch_size: Annotated[int, typer.Option(min=1)] = 250,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images at a time.")] = 250,
     data: Data = None,
     out: Annotated[
         Path | None, typer.Option(help="Folder of results (default: beside the network).")
@@ -38,14 +47,15 @@ def attack(
     from ibnn.lab.attacks import evaluate, suite
     from ibnn.lab.attacks.evaluation_figure import save
     from ibnn.lab.progress import Steps
-    from ibnn.lab.training import choose_device, open_network
+    from ibnn.lab.training import choose_device
 
     try:
         chosen = suite(attacks, eps, norm, quick)  # type: ignore[arg-type]
     except ValueError as error:
         raise typer.BadParameter(str(error)) from None
+    refuse_large("--eps", eps, norm)
     place = choose_device(device)
-    opened = open_network(checkpoint)
+    opened = open_checkpoint(checkpoint)
     chosen = _applicable(chosen, opened.network)
     x, y = _images(opened.config, data, images)
     where = prepare_folder(out or _place(checkpoint) / _name(command))
@@ -133,8 +143,9 @@ def _expected(network: Any, x: Any, attacks: Any, checks: bool, batch_size: int)
             network(batch)
             times.append(time.perf_counter() - clock)
     seconds = passes(network, x, attacks, checks) * min(times) / len(batch)
+    what = f"{len(attacks)} attack{'s' * (len(attacks) > 1)}{' and the checks' if checks else ''}"
     return (
-        f"{len(attacks)} attacks{' and the checks' if checks else ''} on {len(x)} images: about "
+        f"{what} on {len(x)} images: about "
         f"{duration(max(1.0, seconds))} in the network, less if images are broken early"
     )
 

@@ -1,12 +1,17 @@
 """Options from three places: the command line, a TOML file, defaults; in that order."""
 
+from __future__ import annotations
+
 import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ibnn.lab.training import OpenedNetwork
 
 Checkpoint = Annotated[Path, typer.Argument(help="A run's folder, or a file from `ibnn convert`.")]
 Data = Annotated[
@@ -40,6 +45,8 @@ def read_settings(file: Path | None, known: Iterable[str]) -> dict[str, Any]:
         values = tomllib.loads(file.read_text())
     except FileNotFoundError:
         raise typer.BadParameter(f"--config: {file} does not exist") from None
+    except IsADirectoryError:
+        raise typer.BadParameter(f"--config: {file} is a folder, expected a TOML file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"--config: {file} is not TOML: {error}") from None
     values = {key.replace("-", "_"): value for key, value in values.items()}
@@ -74,6 +81,14 @@ def refuse_given(command: typer.Context, without_effect: Mapping[str, str]) -> N
             )
 
 
+def refuse_large(option: str, eps: float, norm: str) -> None:
+    """Refuse a radius that reaches from any image to any other, as 8 for 8/255 does."""
+    if norm == "linf" and eps > 1:
+        raise typer.BadParameter(
+            f"{option} is {eps:g}, expected at most 1: pixels are in [0, 1], so 8/255 is 0.0314"
+        )
+
+
 def prepare_folder(folder: Path) -> Path:
     """Make the output folder and check that it can be written to, before any work is done."""
     from ibnn.lab import files
@@ -83,7 +98,29 @@ def prepare_folder(folder: Path) -> Path:
         with files.atomic(folder / ".writable") as file:
             file.write(b"yes")
         (folder / ".writable").unlink()
+    except FileExistsError:
+        raise typer.BadParameter(
+            f"cannot write to {folder}: expected a folder, not a file"
+        ) from None
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise typer.BadParameter(f"cannot write to {folder}: {reason}") from None
     return folder
+
+
+def refuse_folder(file: Path) -> None:
+    """Refuse a folder where --out is a file, before any work is done."""
+    if file.is_dir():
+        raise typer.BadParameter(f"--out: {file} is a folder, expected the name of a file")
+
+
+def open_checkpoint(checkpoint: Path) -> OpenedNetwork:
+    """The network of a run or of a file; a path that is not there is named as such."""
+    from ibnn.lab.training import open_network
+
+    if not checkpoint.exists():
+        raise typer.BadParameter(
+            f"{checkpoint} does not exist, expected a run's folder (results/runs/<identity>, see "
+            "`ibnn runs list`) or a file from `ibnn convert`"
+        )
+    return open_network(checkpoint)

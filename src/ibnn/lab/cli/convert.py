@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ibnn.lab.cli.choices import Data, prepare_folder, refuse_given
+from ibnn.lab.cli.choices import (
+    Data,
+    open_checkpoint,
+    prepare_folder,
+    refuse_folder,
+    refuse_given,
+)
 from ibnn.lab.cli.errors import Debug
 
 if TYPE_CHECKING:
@@ -37,7 +43,7 @@ def convert(
 
     The file that is written is read by `ibnn attack`, `ibnn analyze` and `ibnn runs show`.
     """
-    from ibnn.lab.training import load_dataset, open_network
+    from ibnn.lab.training import load_dataset
     from ibnn.lab.training.network_file import write_network
 
     if standard:
@@ -45,8 +51,9 @@ def convert(
         refuse_given(command, dict.fromkeys(options, "with --standard"))
     if recalibrate < 0:
         raise typer.BadParameter(f"--recalibrate is {recalibrate}, expected 0 or more")
-    opened = open_network(checkpoint)
+    opened = open_checkpoint(checkpoint)
     prepare_folder(out.absolute().parent)
+    _refuse_other_files(out)
     if standard:
         made = opened.standard()
     else:
@@ -62,6 +69,24 @@ def convert(
         recalibrate_batch_norms(made.network, (x.to(dtype) for x, _ in parts))
     write_network(out, made)
     typer.echo(f"{made.title()}: {out}")
+
+
+def _refuse_other_files(out: Path) -> None:
+    """A network file may be written again; a run's checkpoint, or anything else, would be lost."""
+    from ibnn.lab.training import CheckpointError
+    from ibnn.lab.training.network_file import is_checkpoint, read_network
+
+    refuse_folder(out)
+    if not out.exists():
+        return
+    what = "the checkpoint of a run"
+    if not is_checkpoint(out):
+        try:
+            read_network(out)
+            return
+        except CheckpointError:
+            what = "there and no network file"
+    raise typer.BadParameter(f"--out: {out} is {what}, expected a new name")
 
 
 def converted(opened: OpenedNetwork, lam: float, hint: str, **options: Any) -> OpenedNetwork:

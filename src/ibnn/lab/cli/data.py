@@ -21,7 +21,9 @@ def list_all(data: Data = None, debug: Debug = False) -> None:
         typer.echo(f"{entry.name:14} {size:>10}  {entry.about}\n{'':26} {state}")
 
 
-@group.command("get", epilog="Example: ibnn data get fashion-mnist mnist")
+@group.command(
+    "get", short_help="Download datasets.", epilog="Example: ibnn data get fashion-mnist mnist"
+)
 def get(
     names: Annotated[list[str], typer.Argument(help="Names from `ibnn data list`.")],
     data: Data = None,

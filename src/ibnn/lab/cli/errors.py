@@ -45,6 +45,8 @@ def explain(error: Any) -> tuple[int, str]:
         return STOPPED, words or "stopped; the same command resumes where it was"
     if isinstance(error, typer.Exit):
         return error.exit_code, ""
+    if isinstance(error, typer.BadParameter) and error.param is None:  # ours: it names the option
+        return REFUSED, _one_line(error.message)
     if hasattr(error, "format_message"):  # typer's own: a bad option or argument
         return REFUSED, _one_line(error.format_message())
     if isinstance(error, RunsFailedError):
@@ -58,6 +60,7 @@ def explain(error: Any) -> tuple[int, str]:
 
 
 def _expected() -> tuple[type[Exception], ...]:
+    from ibnn.engine import EngineError
     from ibnn.lab.data import DataError
     from ibnn.lab.experiments.experiment import ExperimentError
     from ibnn.lab.plugins import PluginError
@@ -68,6 +71,7 @@ def _expected() -> tuple[type[Exception], ...]:
 
     return (
         DataError,
+        EngineError,
         ExperimentError,
         PluginError,
         ReportError,

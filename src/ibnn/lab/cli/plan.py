@@ -63,15 +63,21 @@ def _tell_time(
     left: Sequence[RunConfig], root: Path, chosen: Mapping[str, Any], rough: bool
 ) -> None:
     """From a few steps of networks like these on this machine; a rough answer takes seconds."""
+    from ibnn.lab.data import status
     from ibnn.lab.runner import duration
     from ibnn.lab.runner.estimate import estimate
     from ibnn.lab.runner.options import RunnerOptions, cores, runs_at_once
 
     if not left:
-        return
+        return None
+    data = chosen.get("data")
+    used = {config.dataset for config in left}
+    absent = [one for one in status(data) if one.name in used and not one.present]
+    if absent:  # to time a network on it would download it
+        names = "; ".join(f"{one.name} is absent ({one.how})" for one in absent)
+        return typer.echo(f"No estimate of the time: {names}.")
     engine = "inline" if chosen.get("engine") == "inline" else "processes"
     workers = runs_at_once(engine, chosen.get("workers"), None, len(left))
-    data = chosen.get("data")
     options = RunnerOptions(
         root=root,
         data_root=Path(data) if data else None,
@@ -81,7 +87,7 @@ def _tell_time(
     )
     seconds = estimate(left, options, coarse=rough)
     alone = f"{workers} at a time" if workers > 1 else "one at a time"
-    typer.echo(
+    return typer.echo(
         f"{'Roughly' if rough else 'About'} {duration(seconds)} to train {len(left)} runs, "
         f"{alone}, estimated from a few steps of such networks here."
     )

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from ibnn.lab.cli.choices import refuse_folder
 from ibnn.lab.cli.errors import Debug
 
 
@@ -39,6 +40,7 @@ def playground(
             raise typer.BadParameter(
                 "--out writes the page to a file: expected no link and no port"
             )
+        refuse_folder(out)
         typer.echo(page.write(out))
         return
     with page.server(port) as server:

@@ -18,12 +18,19 @@ Out = Annotated[Path, typer.Option(help="Folder of runs and reports.")]
 group = typer.Typer(name="runs", rich_markup_mode=None)
 
 
-@group.command("list", epilog="Example: ibnn runs list --out results")
+@group.command(
+    "list",
+    short_help="List all runs and converted networks.",
+    epilog="Example: ibnn runs list --out results",
+)
 def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
     """List every run with its state and accuracy, and the converted networks beside them."""
     from ibnn.lab.training import CheckpointError, open_network
 
-    for folder in _runs(out):
+    runs, networks = _runs(out), sorted(out.glob("*.safetensors"))
+    if not (runs or networks):
+        typer.echo(f"no runs in {out}")
+    for folder in runs:
         try:
             status, title, note = folder.status(), folder.config().title(), ""
             if status == "finished":
@@ -33,17 +40,24 @@ def list_all(out: Out = Path("results"), debug: Debug = False) -> None:
         except CheckpointError as error:  # one damaged run must not hide the others
             status, title, note = "damaged", str(error), ""
         typer.echo(f"{folder.identity}  {status:8}{note:9}  {title}")
-    for file in sorted(out.glob("*.safetensors")):
+    for file in networks:
         try:
             typer.echo(f"{file.name}  {open_network(file).title()}")
         except CheckpointError as error:
             typer.echo(f"{file.name}  damaged  {error}")
 
 
-@group.command("show", epilog="Example: ibnn runs show 6ca99e943534 --out results")
+@group.command(
+    "show",
+    short_help="Show one run or converted network.",
+    epilog="Example: ibnn runs show 6ca99e943534 --out results",
+)
 def show(
     run: Annotated[
-        str, typer.Argument(help="Its identity or the beginning of it, or a converted network.")
+        str,
+        typer.Argument(
+            help="Its identity or the beginning of it, its folder, or a converted network."
+        ),
     ],
     out: Out = Path("results"),
     debug: Debug = False,
@@ -81,10 +95,12 @@ def _show_network(path: Path) -> None:
     typer.echo(f"{kind}, {parameter_count(opened.network):,} parameters that can be learnt")
 
 
-@group.command("clean", epilog="Example: ibnn runs clean --failed --out results")
+@group.command(
+    "clean", short_help="Remove runs.", epilog="Example: ibnn runs clean --failed --out results"
+)
 def clean(
     runs: Annotated[
-        list[str] | None, typer.Argument(help="Identities, or beginnings of them.")
+        list[str] | None, typer.Argument(help="Identities, beginnings of them, or folders.")
     ] = None,
     out: Out = Path("results"),
     failed: Annotated[bool, typer.Option("--failed", help="All failed runs.")] = False,
@@ -133,7 +149,13 @@ def _runs(out: Path) -> list[RunFolder]:
 
 
 def _one(out: Path, name: str) -> RunFolder:
-    matches = [folder for folder in _runs(out) if folder.identity.startswith(name)]
+    # by the beginning of its identity, which an empty text is not, or by its folder
+    matches = [
+        folder
+        for folder in _runs(out)
+        if (name and folder.identity.startswith(name))
+        or folder.path.resolve() == Path(name).resolve()
+    ]
     if len(matches) != 1:
         found = "no run" if not matches else f"more than one run ({len(matches)})"
         raise typer.BadParameter(f"{found} in {out} begins with {name!r}; see `ibnn runs list`")

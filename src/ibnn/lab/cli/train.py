@@ -15,6 +15,7 @@ from ibnn.lab.cli.choices import (
     prepare_folder,
     read_settings,
     refuse_given,
+    refuse_large,
     typed,
 )
 from ibnn.lab.cli.errors import Debug, stoppable
@@ -85,12 +86,12 @@ def train(
     warmup_epochs: Annotated[
         int | None, typer.Option(help="Warm-up epochs with standard neurons.")
     ] = None,
-    batch_size: Annotated[int | None, typer.Option()] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Examples of a step.")] = None,
     lr_low: Annotated[
         float | None, typer.Option(help="Learning rate at both ends of training.")
     ] = None,
     lr_high: Annotated[float | None, typer.Option(help="Largest learning rate.")] = None,
-    momentum: Annotated[float | None, typer.Option()] = None,
+    momentum: Annotated[float | None, typer.Option(help="Momentum of sgd.")] = None,
     optimizer: Annotated[str | None, typer.Option(help="Optimizer: sgd or adamw.")] = None,
     schedule: Annotated[str | None, typer.Option(help="Learning rate: triangle or cosine.")] = None,
     lr_warmup: Annotated[
@@ -169,6 +170,7 @@ def train(
     data_root = chosen.pop("data", None)
     where, told = chosen.pop("device", "cpu"), chosen.pop("log", None) or []
     run = with_checksum(RunConfig.from_dict(chosen))
+    refuse_large("--adversarial-eps", run.adversarial_eps, run.adversarial_norm)
     refuse_given(command, {name: f"here: {why}" for name, why in run.without_effect().items()})
     _train(run, root, data_root, where, told)
 

@@ -124,9 +124,6 @@ function drawAll(budget) {
 function keepTime(milliseconds) {
   frameTimes.push(milliseconds);
   if (frameTimes.length > 240) frameTimes.shift();
-  if (frame % 60) return;
-  const median = [...frameTimes].sort((a, b) => a - b)[frameTimes.length >> 1];
-  element("frame").textContent = `Script time: ${median.toFixed(1)} ms a frame.`;
 }
 
 function pointsChanged() {

@@ -15,7 +15,7 @@ export function drawMap(canvas, { y, z, lam, slope }, colors) {
   const ticks = roundTicks(from, to);
   const plot = drawAxes(canvas, colors, {
     x: { from, to, ticks, name: "y, what the unit computes" },
-    y: { from, to, ticks, name: "z, after listening" },
+    y: { from, to, ticks, name: "z, after the coupling" },
   });
   const { context, toX, toY } = plot;
   context.save();
