@@ -255,8 +255,10 @@ def test_models_without_anything_to_convert_are_refused() -> None:
         convert(nn.ReLU())
     with pytest.raises(ValueError, match=r"not reached: '': GRU multiplies"):
         convert(nn.GRU(3, 3))
-    with pytest.raises(ValueError, match="no layer before the classification head ''"):
+    with pytest.raises(ValueError, match="is one layer, which counts as the classification head"):
         convert(nn.Linear(3, 3))
+    with pytest.raises(ValueError, match="no layer before the classification head '0'"):
+        convert(nn.Sequential(nn.Linear(3, 3)))
     with pytest.raises(
         ValueError, match="only='1' chooses the classification head '1' alone; skip"
     ):

@@ -334,8 +334,10 @@ def _put_values(plan: Plan, layers: Mapping[str, nn.Module]) -> None:
     for name, layer_plan in plan.layers.items():
         layer: Any = layers[name]
         for value in ("lam", "slope"):
-            layer_value = torch.as_tensor(getattr(layer_plan, value), dtype=torch.float64)
             tensor = getattr(layer, value)
+            # where the layer is: as_tensor moves to torch's default device
+            planned: Any = getattr(layer_plan, value)
+            layer_value = torch.as_tensor(planned, dtype=torch.float64, device=tensor.device)
             if tensor.shape != layer_value.shape:
                 raise ValueError(
                     f"plan does not fit the model: layer {name!r} has {value} of shape "

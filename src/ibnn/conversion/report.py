@@ -174,11 +174,12 @@ def why_nothing(report: Conversion, only: Any) -> str:
     beyond = f" (not reached: {why})" if why else ""
     head = next((name for name, reason in report.skipped.items() if reason == HEAD), None)
     if head is not None:
-        alone = (
-            f"there is no layer before the classification head {head!r}"
-            if len(report.skipped) == 1
-            else f"only={shown(only)} chooses the classification head {head!r} alone"
-        )
+        if not head:
+            alone = "the model is one layer, which counts as the classification head"
+        elif len(report.skipped) == 1:
+            alone = f"there is no layer before the classification head {head!r}"
+        else:
+            alone = f"only={shown(only)} chooses the classification head {head!r} alone"
         return f"{alone}; skip_head=False converts it{beyond}"
     if report.skipped:
         known = ", ".join(map(repr, report.skipped))

@@ -74,7 +74,9 @@ class Elsewhere:
         try:
             with file.open(newline="", encoding="utf-8") as lines:
                 rows = list(csv.DictReader(lines))
-        except (OSError, ValueError, csv.Error) as error:
+        except OSError as error:
+            raise ReportError(f"{file} cannot be read: {error.strerror}") from None
+        except (ValueError, csv.Error) as error:
             raise ReportError(f"{file} cannot be read: {error}") from None
         origin = file.stem if file.stem in names() else self._experiment.name
         return [{EXPERIMENT: origin, **row} for row in rows]

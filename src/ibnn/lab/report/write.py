@@ -95,7 +95,9 @@ def rebuild(folder: StrPath, add: StrPath | None = None, data_root: StrPath | No
         about = json.loads(file.read_text())
         experiment, settings = get(about["experiment"]), Settings(**about["settings"])
         experiment.check(settings)
-    except (OSError, ValueError, KeyError, TypeError, ExperimentError) as error:
+    except KeyError as error:
+        raise ReportError(f"{file} cannot be used: it has no {error}") from None
+    except (OSError, ValueError, TypeError, ExperimentError) as error:
         raise ReportError(f"{file} cannot be used: {error}") from None
     return write_report(experiment, settings, _named(folder).parent, data_root, add=add)
 

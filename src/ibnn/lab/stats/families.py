@@ -101,11 +101,13 @@ def holm(p: Mapping[str, float]) -> dict[str, float]:
 
 
 def p_text(p: float) -> str:
-    """A p value for people.
+    """A p value for people; one below 0.05, which decides, is never written as 0.050.
 
-    >>> p_text(0.0004), p_text(0.0123), p_text(0.567)
-    ('< 0.001', '0.012', '0.56')
+    >>> p_text(0.0004), p_text(0.0123), p_text(0.04986), p_text(0.567)
+    ('< 0.001', '0.012', '0.0498', '0.56')
     """
     if p < 0.001:
         return "< 0.001"
+    if 0.0495 <= p < 0.05:
+        return f"{math.floor(1e4 * p) / 1e4:.4f}"
     return f"{p:.3f}" if p < 0.1 else f"{math.floor(100 * p) / 100:.2f}"

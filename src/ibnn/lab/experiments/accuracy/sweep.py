@@ -73,7 +73,7 @@ class Sweep(ImageExperiment):
         """The table "paper says / measured here"."""
 
     def axis(self, points: Sequence[Point]) -> Axis:
-        """By default values are fractions, drawn in per cent."""
+        """By default values are fractions, drawn in %."""
         return Axis(self.label, lambda x: f"{x:.0f} %", [100 * point.value for point in points])
 
     def compare(self, axis: Axis, points: Sequence[Point]) -> Comparison:

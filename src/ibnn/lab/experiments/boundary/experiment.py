@@ -114,7 +114,7 @@ LINES = (
     f"the legend. Left: λ at p = {SLOPE:g}. Right: p at the λ with the best training accuracy."
 )
 NETWORKS = (
-    "Worst to best seed from left to right, with the validation accuracy in per cent below each "
+    "Worst to best seed from left to right, with the validation accuracy in % below each "
     "map of the plane."
 )
 SEEDS = "Every dot is a network; the bar is the median of its setting."
