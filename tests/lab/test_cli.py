@@ -88,6 +88,8 @@ def test_version_and_help_with_an_example_for_every_command(call):
         ("train --dataset arrows --network mlp --augmentation crop-flip", ["has no images"]),
         ("run capacity --seeds 7", ["seeds is 7, but capacity has its own"]),
         ("run capacity --first-seed 7", ["first seed is 7, but capacity has its own"]),
+        ("run expressivity --channels 7", ["channels is 7, but expressivity has its own"]),
+        ("run controls --channels 0", ["channels is 0", "at least 1"]),
         ("run boundary --first-seed -1", ["first seed is -1", "at least 0"]),
         ("run boundary --engine inline --workers 8 --dry-run", ["one run at a time"]),
         ("run boundary --workers 0 --dry-run", ["workers is 0"]),

@@ -197,9 +197,10 @@ def test_a_report_of_another_version_is_left_out_and_said_to_be(root, tmp_path):
     assert "data-fraction-digits/report.html" in page
 
 
-def test_all_experiments_take_fresh_seeds_or_have_their_own():
-    work, left_out = jobs(Settings(preset="smoke", seeds=1, first_seed=5))
+def test_all_experiments_take_the_choices_they_can():
+    work, left_out = jobs(Settings(preset="smoke", seeds=1, first_seed=5, channels=2))
     assert left_out == []
     for job in work:
         job.experiment.check(job.settings)
         assert job.settings.first_seed == (5 if job.experiment.takes_seeds else 0)
+        assert job.settings.channels == (2 if job.experiment.takes_channels else None)

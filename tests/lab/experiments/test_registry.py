@@ -125,6 +125,26 @@ def test_fresh_seeds_are_other_networks(name):
     assert len(plans[0]) == len(plans[1])
 
 
+@pytest.mark.parametrize("name", [name for name in names() if get(name).takes_channels])
+def test_channels_are_those_of_every_network(name):
+    """Whoever chooses them is told what is usual."""
+    experiment, settings = get(name), Settings(preset="paper", dataset="cifar10", channels=5)
+    assert {config.channels for config in experiment.plan(settings, {})} == {5}
+    usual = 16 if name == "learning-speed" else 8
+    assert f"5 channels in place of {usual}." in experiment.preset(settings).reduced
+    same = experiment.preset(Settings(preset="paper", dataset="cifar10", channels=usual))
+    assert not any("channels" in line for line in same.reduced)
+
+
+def test_narrow_networks_of_learning_speed_are_those_of_the_controls():
+    settings = Settings(preset="paper", dataset="cifar10", channels=8, seeds=5)
+    speed, controls = (
+        {config.identity() for config in get(name).plan(settings, {})}
+        for name in ("learning-speed", "controls")
+    )
+    assert speed < controls
+
+
 @pytest.mark.parametrize("name", names())
 def test_fewer_seeds_or_epochs_than_published_are_told(name):
     experiment = get(name)

@@ -173,7 +173,9 @@ def test_every_folder_of_results_is_a_report():
 
 def test_the_command_of_a_report_makes_it_again(tmp_path):
     """Every option that is not as usual is in it, and the command line reads it back."""
-    chosen = Settings(preset="smoke", dataset="digits", seeds=2, first_seed=3, epochs=1, lam="-0.2")
+    chosen = Settings(
+        preset="smoke", dataset="digits", seeds=2, first_seed=3, epochs=1, channels=2, lam="-0.2"
+    )
     text = command(get("learning-speed"), chosen)
     program, *words = text.split()
     assert program == "ibnn"

@@ -381,14 +381,15 @@ def test_what_was_not_trained_in_full_is_marked(tmp_path):
     rows = [ControlRecord(arm, 0, 0.5, 0.4, (0.4,)).row() for arm in ("standard", "implicit")]
     page = "<!-- table: controls -->\n<!-- end -->"
     trained = [["Training", "12 epochs after 2"]]
-    for preset, epochs, mark in (
-        ("cpu", None, " †"),
-        ("paper", 12, ", 12 epochs †"),
-        ("paper", None, ""),
+    for preset, epochs, channels, mark in (
+        ("cpu", None, None, " †"),
+        ("paper", 12, None, ", 12 epochs †"),
+        ("paper", 12, 4, ", 4 channels, 12 epochs †"),
+        ("paper", None, None, ""),
     ):
-        root = tmp_path / f"{preset}-{epochs}"
+        root = tmp_path / f"{preset}-{epochs}-{channels}"
         root.mkdir()
-        about = {"preset": preset, "epochs": epochs, "settings": trained}
+        about = {"preset": preset, "epochs": epochs, "channels": channels, "settings": trained}
         exported(root, "controls", "cifar10", rows, **about)
         assert f"| CIFAR-10, controls{mark} |" in refresh(page, root)
 

@@ -28,7 +28,7 @@ _KINDS: dict[str, type] = {
     **dict.fromkeys(
         ("preset", "dataset", "data", "out", "engine", "address", "lam", "device"), str
     ),
-    **dict.fromkeys(("seeds", "first_seed", "epochs", "workers"), int),
+    **dict.fromkeys(("seeds", "first_seed", "epochs", "channels", "workers"), int),
     "log": list,
 }
 
@@ -57,6 +57,10 @@ def run(
         int | None, typer.Option(help="First seed, if not 0: other networks than published.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs, if not the preset's.")] = None,
+    channels: Annotated[
+        int | None,
+        typer.Option(help="Channels of every layer of an image network, if not the dataset's."),
+    ] = None,
     lam: Annotated[
         str | None,
         typer.Option(help="How lam is chosen: learnt (the default), frozen, picked, or a number."),
@@ -95,7 +99,7 @@ def run(
     from ibnn.lab.experiments.registry import get
     from ibnn.lab.runner.options import runs_at_once
 
-    known = ("preset", "dataset", "seeds", "first_seed", "epochs", "lam")
+    known = ("preset", "dataset", "seeds", "first_seed", "epochs", "channels", "lam")
     settings = Settings(**{name: chosen[name] for name in known if name in chosen})
     if experiment == "all":
         work, left_out = jobs(settings, chosen.get("data"))

@@ -28,7 +28,7 @@ def jobs(settings: Settings, data_root: StrPath | None = None) -> tuple[list[Job
     for name in names():
         experiment = get(name)
         if not isinstance(experiment, ImageExperiment):
-            own = replace(settings, dataset=None, lam=None)
+            own = replace(settings, dataset=None, channels=None, lam=None)
             if not experiment.takes_seeds:
                 own = replace(own, seeds=None, first_seed=0)
             job = Job(experiment, own)
@@ -39,12 +39,14 @@ def jobs(settings: Settings, data_root: StrPath | None = None) -> tuple[list[Job
                 left_out.append(f"{name}: {reason}")
             continue
         lam = settings.lam if experiment.takes_lam else None
+        channels = settings.channels if experiment.takes_channels else None
         for dataset in datasets:
             small = settings.preset == "cpu" and not experiment.cheap
             if small and data.defaults(dataset, root=data_root).expensive:
                 left_out.append(f"{name} on {dataset}: too long for preset cpu")
             else:
-                chosen.append(Job(experiment, replace(settings, dataset=dataset, lam=lam)))
+                own = replace(settings, dataset=dataset, channels=channels, lam=lam)
+                chosen.append(Job(experiment, own))
     return chosen, left_out
 
 

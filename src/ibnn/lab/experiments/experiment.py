@@ -36,6 +36,7 @@ class Settings:
     seeds: int | None = None  # how many
     first_seed: int = 0  # another one: fresh networks, judged by themselves
     epochs: int | None = None
+    channels: int | None = None  # of every layer of an image network
     lam: str | None = None  # how lam is found, see `lam_modes`
 
 
@@ -64,6 +65,7 @@ class Experiment(ABC):
     presets: ClassVar[Mapping[str, Preset]]
     engine: ClassVar[str] = "processes"  # unless the user chooses one
     takes_lam: ClassVar[bool] = False  # whether the user may say how lam is found
+    takes_channels: ClassVar[bool] = False  # ... and how wide its networks are
     takes_seeds: ClassVar[bool] = True  # ... and how many seeds are trained
     cheap: ClassVar[bool] = False  # `ibnn run all --preset cpu` runs it on expensive datasets too
     measure_version: ClassVar[int] = (
@@ -131,6 +133,8 @@ class Experiment(ABC):
             raise ExperimentError(f"dataset of {self.name} is {dataset!r}, expected one of {known}")
         if settings.lam is not None and not self.takes_lam:
             raise ExperimentError(f"lam is {settings.lam!r}, but {self.name} has its own")
+        if settings.channels is not None and not self.takes_channels:
+            raise ExperimentError(f"channels is {settings.channels}, but {self.name} has its own")
         if settings.seeds is not None and not self.takes_seeds:
             raise ExperimentError(f"seeds is {settings.seeds}, but {self.name} has its own")
         if settings.first_seed and not self.takes_seeds:
@@ -139,7 +143,7 @@ class Experiment(ABC):
             )
         if settings.first_seed < 0:
             raise ExperimentError(f"first seed is {settings.first_seed}, expected at least 0")
-        for name in ("seeds", "epochs"):
+        for name in ("seeds", "epochs", "channels"):
             value = getattr(settings, name)
             if value is not None and value < 1:
                 raise ExperimentError(f"{name} is {value}, expected at least 1")

@@ -70,6 +70,7 @@ class ImageExperiment(Experiment):
         ("smoke", "cpu", "paper"), Preset(seeds=IMPLICIT_SEEDS, epochs=EPOCHS)
     )
     standard_seeds: ClassVar[int] = IMPLICIT_SEEDS  # standard networks in preset paper
+    takes_channels = True
     takes_lam = True
 
     def defaults(self, settings: Settings) -> data.Defaults:
@@ -102,9 +103,14 @@ class ImageExperiment(Experiment):
         )
 
     def preset(self, settings: Settings) -> Preset:
-        chosen, stands_in = self.chosen(settings), self.defaults(settings).stands_in
-        reduced = (*self.reduced(settings, chosen), *([stands_in] if stands_in else []))
-        return Preset(seeds=chosen.seeds, epochs=chosen.epochs, reduced=reduced)
+        chosen, reduced = self.chosen(settings), []
+        usual, stands_in = self.usual_channels(settings), self.defaults(settings).stands_in
+        if settings.channels not in (None, usual):
+            reduced.append(f"{settings.channels} channels in place of {usual}.")
+        reduced += self.reduced(settings, chosen)
+        if stands_in:
+            reduced.append(stands_in)
+        return Preset(seeds=chosen.seeds, epochs=chosen.epochs, reduced=tuple(reduced))
 
     def instances(self, settings: Settings) -> int:
         """How many standard networks are trained; the first seeds pair with implicit ones."""
@@ -117,12 +123,16 @@ class ImageExperiment(Experiment):
         config = RunConfig(
             dataset=self.dataset(settings),
             layers=defaults.layers,
-            channels=defaults.channels,
+            channels=settings.channels or self.usual_channels(settings),
             epochs=chosen.epochs,
             n_train=chosen.n_train,
             n_test=chosen.n_test,
         )
         return with_checksum(config.replace(**changes))
+
+    def usual_channels(self, settings: Settings) -> int:
+        """Of every layer, unless the user has another number."""
+        return self.defaults(settings).channels
 
     def all_seeds(self, settings: Settings) -> bool:
         """Whether there are as many networks as published."""

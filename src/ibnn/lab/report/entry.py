@@ -18,13 +18,18 @@ class Entry:
 
     @property
     def where(self) -> str:
-        """The dataset, and how lam was found and seeds were chosen if not in the usual way."""
-        lam = self.findings["lam"]
-        return (
-            self.findings["dataset"]
-            + (f", lam {lam}" if lam else "")
-            + (f", seeds from {self.first_seed}" if self.first_seed else "")
-        )
+        """The dataset, and what is unusual about its networks."""
+        return ", ".join((self.findings["dataset"], *self.unusual))
+
+    @property
+    def unusual(self) -> list[str]:
+        """Channels, how lam was found, and seeds, for people, where they were chosen."""
+        chosen = {
+            "{} channels": self.channels,
+            "lam {}": self.findings["lam"],
+            "seeds from {}": self.first_seed,
+        }
+        return [text.format(value) for text, value in chosen.items() if value]
 
     @property
     def is_smoke(self) -> bool:
@@ -38,10 +43,16 @@ class Entry:
 
     @property
     def completeness(self) -> int:
-        """2 is the published protocol, 1 has all its images for fewer epochs, 0 is less."""
+        """2 is the published protocol, 1 has all its images for fewer epochs or with other
+        channels, 0 is less."""
         if self.findings["preset"] != "paper":
             return 0
-        return 2 if self.findings.get("epochs") is None else 1
+        return 1 if self.findings.get("epochs") or self.channels else 2
+
+    @property
+    def channels(self) -> int | None:
+        """Of every layer, where they were chosen."""
+        return self.findings.get("channels")
 
     @property
     def first_seed(self) -> int:

@@ -88,6 +88,7 @@ def summary(page: Page) -> dict[str, Any]:
         "command": command(experiment, settings),
         "preset": settings.preset,
         "epochs": settings.epochs,
+        "channels": settings.channels,
         "lam": settings.lam,
         "first_seed": settings.first_seed,
         "headline": findings.headline,

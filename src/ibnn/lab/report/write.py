@@ -23,6 +23,8 @@ VERSION = 1  # of experiment.json
 def report_folder(experiment: Experiment, settings: Settings, root: StrPath) -> Path:
     """Where the report goes: beside `runs`, so that experiments share them."""
     name = f"{experiment.name}-{Path(experiment.dataset(settings)).stem}"
+    if settings.channels:
+        name += f"-{settings.channels}-channels"
     if settings.lam not in (None, "learnt"):
         name += f"-lam-{settings.lam}"
     if settings.first_seed:

@@ -17,6 +17,7 @@ class Expressivity(Sweep):
 
     name = "expressivity"
     title = "Accuracy at equal size"
+    takes_channels = False
     cheap = True
     standard_seeds = 10
     column = "channels"

@@ -34,9 +34,12 @@ class LearningSpeed(Sweep):
     )
 
     def values(self, settings: Settings) -> Sequence[float]:
-        defaults = self.defaults(settings)
-        published = defaults.learning_speed_channels if settings.preset == "paper" else None
-        return [float(published or defaults.channels)]
+        return [float(self.base(settings).channels)]
+
+    def usual_channels(self, settings: Settings) -> int:
+        published = self.defaults(settings).learning_speed_channels
+        usual = super().usual_channels(settings)
+        return published if published and settings.preset == "paper" else usual
 
     def at(self, config: RunConfig, value: float) -> RunConfig:
         return config.replace(channels=int(value))

@@ -33,6 +33,7 @@ class Overfitting(ImageExperiment):
 
     name = "overfitting"
     title = "Overfitting wrong labels"
+    takes_channels = False
     takes_lam = False
 
     def size(self, settings: Settings) -> Size:

@@ -172,11 +172,11 @@ def judged_table(what: str, *experiments: JudgedExperiment) -> Callable[[Sources
 
 
 def _where(source: Source, experiment: str) -> str:
-    """Dataset and experiment, fresh seeds, marked where they were not trained in full."""
+    """Dataset and experiment, what is unusual, marked where they were not trained in full."""
     entry = source.entry
-    fresh = f"seeds from {entry.first_seed}" if entry.first_seed else ""
     fewer = f"{entry.epochs} epochs" if entry.completeness == 1 else ""
-    named = ", ".join(part for part in (NAMES[source.dataset], experiment, fresh, fewer) if part)
+    parts = (NAMES[source.dataset], experiment, *entry.unusual, fewer)
+    named = ", ".join(part for part in parts if part)
     return named if entry.is_full else f"{named} {REDUCED}"
 
 
@@ -241,9 +241,8 @@ def coverage_table(sources: Sources) -> str:
 def _extent(source: Source) -> str:
     entry = source.entry
     link = f"(results/{entry.folder}/README.md)"
-    fresh = f", seeds from {entry.first_seed}" if entry.first_seed else ""
     text = f"[**in full**]{link}, {source.networks}" if entry.is_full else f"[{source.scope}]{link}"
-    return text + fresh
+    return ", ".join((text, *entry.unusual))
 
 
 def sources_table(sources: Sources) -> str:
