@@ -157,6 +157,16 @@ def test_fewer_seeds_or_epochs_than_published_are_told(name):
         assert re.search(r"\b1 seeds?\b", told)
 
 
+@pytest.mark.parametrize(("name", "planned"), [("controls", 10), ("pgd", 5)])
+def test_seeds_are_fewer_than_planned_or_not(name, planned):
+    told, nothing = (
+        get(name).preset(Settings(preset="paper", dataset="cifar10", seeds=seeds)).reduced
+        for seeds in (3, planned)
+    )
+    assert told == (f"3 seeds in place of {planned}.",)
+    assert nothing == ()
+
+
 @pytest.mark.parametrize("name", ["learning-speed", "lambda-sweep", "overfitting"])
 def test_what_a_dataset_stands_in_for_is_told(name):
     settings = Settings(preset="paper", dataset="svhn-resplit")

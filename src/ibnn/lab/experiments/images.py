@@ -4,7 +4,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 from ibnn.lab import data
-from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Settings
+from ibnn.lab.experiments.experiment import Experiment, ExperimentError, Preset, Settings, less
 from ibnn.lab.training import RunConfig, with_checksum
 
 # The published protocol.
@@ -149,6 +149,9 @@ class ImageExperiment(Experiment):
                 f"{chosen.epochs} epochs in place of {EPOCHS}; the triangle of the learning rate "
                 "is squeezed."
             )
+        if self.standard_seeds == IMPLICIT_SEEDS:
+            planned = self.size(replace(settings, preset="paper")).seeds
+            return [*lines, *less(chosen.seeds, planned, "seed")]
         if not self.all_seeds(settings):
             lines.append(
                 f"{chosen.seeds} seeds of each network; the paper has {self.standard_seeds} "
