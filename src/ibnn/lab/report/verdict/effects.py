@@ -169,6 +169,16 @@ def converted(lam: float, way: str, column: str) -> Difference:
     return lambda rows: paired(value(rows, lam), value(rows, 0.0))
 
 
+def _accuracy(
+    best_epoch: str, last_epoch: str, experiment: str, *, axis: str, read: Callable[[Curve], float]
+) -> tuple[Effect, Effect]:
+    """Two claims about one reading of accuracy: of the best epoch, and after the last one."""
+    return (
+        Effect(best_epoch, experiment, between("best_accuracy", axis, read)),
+        Effect(last_epoch, experiment, between("accuracy", axis, read)),
+    )
+
+
 EPOCHS = ("epochs", 1.0, 1)
 DATA = ("points of the data", 100.0, 1)
 OLD, REFITTED = "old head", "refitted head"
@@ -186,15 +196,12 @@ EFFECTS = (
         saved("running_mean", "epoch"),
         *EPOCHS,
     ),
-    Effect(
+    *_accuracy(
         "more accurate from less data, mean over fractions",
-        "data-fraction",
-        between("best_accuracy", "fraction", mean),
-    ),
-    Effect(
         "... from less data, after the last epoch",
         "data-fraction",
-        between("accuracy", "fraction", mean),
+        axis="fraction",
+        read=mean,
     ),
     Effect(
         "needs less data for the accuracy both reach",
@@ -202,25 +209,19 @@ EFFECTS = (
         saved("best_accuracy", "fraction"),
         *DATA,
     ),
-    Effect(
+    *_accuracy(
         "more accurate at equal parameters, mean over widths",
-        "expressivity",
-        between("best_accuracy", "channels", mean),
-    ),
-    Effect(
         "... at equal parameters, after the last epoch",
         "expressivity",
-        between("accuracy", "channels", mean),
+        axis="channels",
+        read=mean,
     ),
-    Effect(
+    *_accuracy(
         "more accurate with wrong labels",
-        "memorization",
-        between("best_accuracy", "wrong_labels", above_zero),
-    ),
-    Effect(
         "... with wrong labels, after the last epoch",
         "memorization",
-        between("accuracy", "wrong_labels", above_zero),
+        axis="wrong_labels",
+        read=above_zero,
     ),
     Effect(
         "fits less of training labels that are partly wrong",
