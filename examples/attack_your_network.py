@@ -4,7 +4,7 @@
 
 A small convolutional network learns scikit-learn's digits, once with standard neurons and once with
 the implicit bias at lam = -0.2; both face the same attacks with their own exact gradients. Needs
-the laboratory: pip install "ibnn[lab]".
+the laboratory: pip install ".[lab]" in a clone.
 """
 
 import argparse

@@ -2,8 +2,8 @@
 
     python examples/gpt.py --text some_file.txt --steps 500 --lam -0.05
 
-Prints bits per character of text it has not seen, where lam went, and a sample. `--lam 0` with
-`--standard` is the same network without the neuron.
+Prints bits per character of text it has not seen, where lam went, and a sample. `--standard` is the
+same network without the neuron.
 """
 
 import argparse

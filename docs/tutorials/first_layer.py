@@ -7,7 +7,7 @@
 # z_i = y_i - lam * mean_k sigma(slope * (z_k - z_i))
 # ```
 #
-# so each unit's output depends on where it stands among the others. This page looks at what that does, on numbers small enough to see. It takes a few seconds; everything in it can be pasted into a Python prompt.
+# where `sigma` is tanh unless you choose another. So each unit's output depends on where it stands among the others. This page looks at what that does, on numbers small enough to see. It takes a few seconds; everything in it can be pasted into a Python prompt.
 
 # %%
 import matplotlib.pyplot as plt
@@ -21,7 +21,7 @@ torch.manual_seed(0)
 # %% [markdown]
 # ## From y to z
 #
-# `ibnn.implicit_bias` is the neuron as a function. The last dimension holds the units that are coupled; all dimensions before it are independent rows. Take one row of 200 units, spread like the outputs of a layer:
+# `ibnn.implicit_bias` is the neuron as a function. The last dimension holds the units that are coupled; all dimensions before it are independent rows. Take one row of 200 units, spread like the outputs of a layer (on the right a fifth as wide, where lam > 0 shows most):
 
 # %%
 y = torch.randn(200).sort().values * 0.3

@@ -112,7 +112,7 @@ report("last epoch", last["standard"], last["implicit"])
 report("mean over all epochs", whole["standard"], whole["implicit"])
 
 # %% [markdown]
-# Digits are easy and the set is small; what happens on Fashion-MNIST, SVHN and CIFAR-10 is in the [verdict](../verdict.md). The same command-line tools that made it run this comparison too: `ibnn run learning-speed --dataset digits`.
+# Digits are easy and the set is small; what happens on Fashion-MNIST, SVHN and CIFAR-10 is in the [verdict](../verdict.md). The command that made it compares on digits, too, with the paper's network and training: `ibnn run learning-speed --dataset digits`.
 #
 # ## What did the layers learn?
 #

@@ -13,7 +13,7 @@ import ibnn
 # %% [markdown]
 # ## Which units are coupled
 #
-# First the ones that exist. A row of 64 units with one bump, and what three couplings make of it at lam = -0.5: each to all (`Uniform`), to a neighborhood (`Window`), or as a matrix says (`Dense`).
+# First the ones that exist. A row of 64 units with two bumps, and what three couplings make of it at lam = -0.5: each to all (`Uniform`), to a neighborhood (`Window`), or as a matrix says (`Dense`).
 
 # %%
 units = 64
@@ -70,7 +70,7 @@ for name, coupling in {"Uniform": ibnn.Uniform(-1), "Ring": ring}.items():
 # %% [markdown]
 # ## What is done with a difference
 #
-# Sigma must be odd and increasing with slope 1 at 0. `value` is all that is needed; derivatives come from autograd. With `primitive` (its integral) there is an energy as well. A registered sigma can be named by a string, in layers and in saved models.
+# Sigma must be odd and bounded, with slope 1 at 0, and must not decrease (`certified = False` admits one that does, but then nothing is proven). `value` is all that is needed; derivatives come from autograd. With `primitive` (its integral) there is an energy as well. A registered sigma can be named by a string, in layers and in saved models.
 
 
 # %%
