@@ -17,6 +17,7 @@ from torch.nn import functional
 import ibnn
 
 CONTEXT = 32
+SHORTEST = 10 * (CONTEXT + 2)  # a tenth of the text is kept back, and must hold a piece
 
 
 class Block(nn.Module):
@@ -109,4 +110,7 @@ if __name__ == "__main__":
     parser.add_argument("--lam", type=float, default=-0.05, help="where lam starts")
     parser.add_argument("--standard", action="store_true", help="without the implicit bias")
     given = parser.parse_args()
-    main(given.text.read_text(encoding="utf-8"), given.steps, given.lam, given.standard)
+    text = given.text.read_text(encoding="utf-8")
+    if len(text) < SHORTEST:
+        parser.error(f"{given.text} has {len(text)} characters, expected at least {SHORTEST}")
+    main(text, given.steps, given.lam, given.standard)

@@ -38,6 +38,17 @@ def test_a_gpt_learns_a_text_that_repeats_itself(capsys: pytest.CaptureFixture[s
     assert "blocks.0.hidden: lam" in capsys.readouterr().out
 
 
+def test_a_text_too_short_for_the_gpt_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = tmp_path / "short.txt"
+    text.write_text("hello world")
+    monkeypatch.setattr(sys, "argv", ["gpt.py", "--text", str(text)])
+    with pytest.raises(SystemExit):
+        runpy.run_path(str(EXAMPLES / "gpt.py"), run_name="__main__")
+    assert "has 11 characters, expected at least 340" in capsys.readouterr().err
+
+
 def test_attack_your_network(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("sklearn")
     told = run("attack_your_network.py", capsys, 1, 8, 0.1, "pgd")

@@ -141,6 +141,15 @@ def test_a_model_that_hardens_while_it_is_asked_fails_more_restarts():
     assert run(strength.more_restarts, Learner(patience=20)).passed is False
 
 
+def test_rises_within_chance_are_told(monkeypatch):
+    """Five restarts that break three images fewer than one: too few to fail, not passed over."""
+    broken = [torch.arange(len(images()[0])) < count for count in (20, 17)]
+    monkeypatch.setattr(Target, "broken", lambda *_, **__: broken.pop(0))
+    found = run(strength.more_restarts, trained())
+    assert found.passed is True
+    assert found.sentence.endswith("at 5 restarts; rises are within chance")
+
+
 def test_one_step_must_not_beat_many():
     found = run(strength.iterative, Liar())
     assert found.passed is False
