@@ -149,6 +149,15 @@ def test_a_layer_says_of_which_rows_another_minimum_is_near(dtype):
     assert ibnn.solve(y, 3 * T).unique.tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("engine", ["native", "portable"])
+def test_a_row_of_one_unit_has_one_solution_for_every_lam(engine):
+    with pytest.warns(ibnn.ThresholdWarning):
+        layer = ibnn.ImplicitBias(3 * T, bounded=False, coupling=ibnn.Uniform(-1), engine=engine)
+    y = torch.tensor([[0.3], [-2.0], [0.0]])
+    assert torch.equal(layer(y), y)
+    assert layer.last_solve.unique == 1
+
+
 def test_energies_never_rise():
     """At the minimum it is at most that at y, however far above the threshold."""
     for units in (3, 40):

@@ -211,6 +211,23 @@ def test_pair_sums(sigma, dtype, order):
             )
 
 
+@pytest.mark.parametrize("sigma", SMOOTH)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("order", [0, 1, 2, 3])
+def test_sums_of_a_crowd_with_units_far_away(sigma, dtype, order):
+    """Too long for a grid and for a matrix; a crowd has the error of its grid in full."""
+    allowed = ERROR_OF_SUM[dtype] * (1, 1, 3, 10)[order]
+    y = rows("normal", 2500, 0.05)
+    y[::600] += 1e7
+    z = torch.tensor(y, dtype=dtype)[None]
+    a = torch.tensor(rows("normal", 2500, 1, seed=3), dtype=dtype)
+    for weight in (None, a):
+        found = portable.pair_sum(z, None if weight is None else weight[None], order, sigma)
+        some = None if weight is None else weight.double().numpy()
+        expected = exact_sum(z[0].double().numpy(), some, order, sigma)
+        assert abs(found[0].double().numpy() - expected).max() <= allowed
+
+
 @pytest.mark.parametrize("sigma", SIGMAS)
 def test_a_row_of_many_units_with_units_far_away(sigma):
     """Too long for a grid and for a matrix: checked by its own equation, term by term."""

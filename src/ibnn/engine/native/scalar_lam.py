@@ -38,7 +38,10 @@ def solve(
     """As `Engine.solve`, for contiguous y of any shape; above the threshold also of which rows no
     other solution is near. None unless all are solved."""
     z, rows = torch.empty_like(y), case.rows
+    units = y.numel() // rows
     memory = bytearray(_GIVEN + 14 * rows)
+    if units == 1:  # it has no pairs: nothing is written of it, and J is 1 for every lam
+        memory[_GIVEN + 13 * rows :] = b"\1" * rows
     _write_given(memory, 0, strength, atol, slope)
     given = _address(memory)
     residual = given + _GIVEN
@@ -48,7 +51,7 @@ def solve(
         y.dtype,
         y.data_ptr(),
         *(given, given + 8, given + 16),
-        *(rows, y.numel() // rows, 0),
+        *(rows, units, 0),
         *coupled,
         *(resolution, SIGMAS[case.sigma.name]),
         z.data_ptr(),

@@ -23,10 +23,7 @@ class OutlierField(UnitField):
         self.z, self.sigma = z, built_in(sigma)
         units = z.shape[1]
         level = layouts.longest_level(units, sigma, z.dtype)
-        if z.dtype == torch.float32:
-            layout = layouts.solving(level, sigma)
-        else:
-            layout = layouts.summing(level, sigma, z.dtype)
+        layout = layouts.summing(level, sigma, z.dtype)
         width = layout.spacing * layout.cells
         ordered = z.sort(dim=1).values
         first = torch.arange(units, device=z.device)
