@@ -106,29 +106,58 @@ int descend_packs(long n, const std::vector<long>& rows, int threads, Run run) {
   });
 }
 
-// Rows of a pack whose gradients floats do not give well enough, where J is nearly singular, once more in doubles.
-inline void solve_jacobian_in_doubles(const JacobianTask<float>& task, const RowPack<float>& pack) {
-  static thread_local DescentEngine<double> engine;
+// Rows whose gradients floats do not give well enough, once more in doubles, by solve(task, pack, otherwise); no more than lanes
+// of floats. Those it leaves go to `otherwise`, too.
+template <class Solve, class Otherwise>
+void solve_jacobian_in_doubles(const JacobianTask<float>& task, const long* rows, long count, Solve solve, Otherwise otherwise) {
   static thread_local Array<double> z, g, v;
   const long n = task.units;
-  long rows[kLanes<float>], count = 0;
-  for (int lane = 0; lane < pack.count(); ++lane) {
-    const double error = task.error[pack.row(lane)];
-    if (error > kGradientError<float> && error <= 1) rows[count++] = pack.row(lane);
-  }
   for (auto* a : {&z, &g, &v}) a->resize(count * n);
   double strength[kLanes<float>], error[kLanes<float>], dots[kLanes<float>];
+  bool left[kLanes<float>] = {};
   for (long k = 0; k < count; ++k) {
     strength[k] = task.strength[rows[k]];
     std::copy(task.z + rows[k] * n, task.z + (rows[k] + 1) * n, z.data() + k * n);
     std::copy(task.g + rows[k] * n, task.g + (rows[k] + 1) * n, g.data() + k * n);
   }
   const JacobianTask<double> again{count, n, z.data(), g.data(), {strength, 1}, v.data(), error, dots};
-  for (long first = 0; first < count; first += kLanes<double>) engine.solve_jacobian(again, RowPack<double>(n, first, count));
+  for (long first = 0; first < count; first += kLanes<double>)
+    solve(again, RowPack<double>(n, first, count), [&](long k) { left[k] = true; });
   for (long k = 0; k < count; ++k) {
+    if (left[k]) {
+      otherwise(rows[k]);
+      continue;
+    }
     for (long i = 0; i < n; ++i) task.v[rows[k] * n + i] = static_cast<float>(v[k * n + i]);
     task.error[rows[k]] = error[k], task.dots[rows[k]] = dots[k];
   }
+}
+
+// Those where J is nearly singular, above the threshold.
+inline void descend_in_doubles(const JacobianTask<float>& task, const RowPack<float>& pack) {
+  static thread_local DescentEngine<double> engine;
+  long rows[kLanes<float>], count = 0;
+  for (int lane = 0; lane < pack.count(); ++lane) {
+    const double error = task.error[pack.row(lane)];
+    if (error > kGradientError<float> && error <= 1) rows[count++] = pack.row(lane);
+  }
+  solve_jacobian_in_doubles(
+      task, rows, count, [](auto& again, const auto& some, auto) { engine.solve_jacobian(again, some); }, [](long) {});
+}
+
+// A pack in floats, and those of its rows that are too steep in doubles.
+template <Sigma kind, class T, class Otherwise>
+void solve_jacobian_of_pack(PackEngine<kind, T>& engine, const JacobianTask<T>& task, const RowPack<T>& pack, bool after_nodes,
+                            Otherwise otherwise) {
+  long steep[kLanes<T>], count = 0;
+  engine.solve_jacobian(task, pack, after_nodes, otherwise, [&](long row) { steep[count++] = row; });
+  if constexpr (kind == Sigma::tanh && sizeof(T) == 4)
+    solve_jacobian_in_doubles(
+        task, steep, count,
+        [](auto& again, const auto& some, auto leave) {
+          pack_engine<kind, double>().solve_jacobian(again, some, true, leave, [](long) {});  // no row is too steep in doubles
+        },
+        otherwise);
 }
 
 template <Sigma kind, class T> int find_roots(const RootTask<T>& task, int threads) {
@@ -158,7 +187,7 @@ template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, i
         task.rows, task.units, threads,
         [&](auto& nodes, long first, long end, auto otherwise) { nodes.solve_jacobian(task, first, end, otherwise); },
         [&](auto& engine, const RowPack<T>& pack, bool after_nodes, auto otherwise) {
-          engine.solve_jacobian(task, pack, after_nodes, otherwise);
+          solve_jacobian_of_pack(engine, task, pack, after_nodes, otherwise);
         },
         [&](long row) {
           if (above.empty() || !is_above(task.strength[row])) solve_jacobian_alone<kind>(task, row);
@@ -167,7 +196,7 @@ template <Sigma kind, class T> int solve_jacobian(const JacobianTask<T>& task, i
     failed |= descend_packs<T>(task.units, above, threads,
                                [&](auto& engine, const RowPack<T>& pack) {
                                  engine.solve_jacobian(task, pack);
-                                 if constexpr (sizeof(T) == 4) solve_jacobian_in_doubles(task, pack);
+                                 if constexpr (sizeof(T) == 4) descend_in_doubles(task, pack);
                                });
   return failed;
 }

@@ -70,8 +70,9 @@ template <Sigma kind, class T> class PackEngine {
       if (!solved[lane]) otherwise(pack.row(lane));
   }
 
-  template <class Otherwise>
-  void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack, bool after_nodes, Otherwise otherwise) {
+  // `too_steep(row)` is called for those whose sums floats do not give well enough.
+  template <class Otherwise, class TooSteep>
+  void solve_jacobian(const JacobianTask<T>& task, const RowPack<T>& pack, bool after_nodes, Otherwise otherwise, TooSteep too_steep) {
     const long n = task.units;
     const int count = pack.count();
     reserve(n);
@@ -83,7 +84,7 @@ template <Sigma kind, class T> class PackEngine {
     const V reach = high - low, origin = origin_of(low, high, pack_of(T(1)), reach);
     const M finite = finite_lanes<T>(raw_.data(), n) & finite_lanes<T>(g_.data(), n);
     const M mine = finite & (c < 1) & (c > T(-1e30)) & (reach < T(1e30));
-    M solved = {};
+    M solved = {}, steep = {};
     for (Way way : kWays) {
       M now = mine & lanes_for(way, n, c, reach, reach, after_nodes);
       // J enlarges what the series of the slopes leaves out, and the residual, made of the same sums, does not show it.
@@ -112,11 +113,13 @@ template <Sigma kind, class T> class PackEngine {
           task.error[pack.row(lane)] = error[lane];
           task.dots[pack.row(lane)] = static_cast<double>(size[lane]) * dots[lane];
         }
-      solved |= now & (error <= kAllowed);
+      if (way == Way::sorted && sizeof(T) == 4) steep |= now & (c > steepest(n) * (1 - c * densest_ / static_cast<T>(n)));
+      solved |= now & (error <= kAllowed) & ~steep;
     }
     pack.write(out_.data(), task.v);
     for (int lane = 0; lane < count; ++lane)
-      if (!solved[lane]) otherwise(pack.row(lane));
+      if (steep[lane]) too_steep(pack.row(lane));
+      else if (!solved[lane]) otherwise(pack.row(lane));
   }
 
  private:
@@ -131,12 +134,15 @@ template <Sigma kind, class T> class PackEngine {
   static constexpr T kSeries = sizeof(T) == 4 ? T(7e-8) : T(2e-12), kSlack = sizeof(T) == 4 ? T(2) : T(50);
   static constexpr T kSlopeSeries = sizeof(T) == 4 ? T(1e-6) : T(4e-11);
   // Rounding of the running sums, which the residual does not show either: with 605 units in a crowd their slopes were off by
-  // 9e-6, and v by c / (1 - c d) times that, 1.3e-4 at 15. In floats, beyond this factor rows are left to others.
-  static constexpr T kSteepest = 10;
+  // 9e-6, and v by c / (1 - c d) times that, 1.3e-4 at 15; with 1024, 1500 and 3001 units by 1.0e-4, 1.3e-4 and 1.9e-4 at 7.
+  // In floats, beyond this factor rows are too steep: less where there are more units than this.
+  static constexpr T kSteepest = 10, kSteepUnits = 300;
+  static T steepest(long n) { return kSteepest * std::sqrt(std::min(kSteepUnits / static_cast<T>(n), T(1))); }
   Pairs pairs_;
   Sorted sorted_;
   Array<V> raw_, g_, rhs_, in_, out_;
   Array<M> places_;
+  V densest_;  // the largest sum of slopes of the rows sorted last
 
   void reserve(long n) {
     for (auto* a : {&raw_, &g_, &rhs_, &in_, &out_}) a->resize(n);
@@ -212,11 +218,9 @@ template <Sigma kind, class T> class PackEngine {
       for (int lane = 0; lane < kLanes<T>; ++lane) lanes[lane] = from[places_[i][lane] * kLanes<T> + lane];
       solver.y()[i] = load_pack<T>(lanes);
     }
-    V residual = solver.solve_jacobian(c, now, dots);
-    V densest = {};
-    for (long i = 0; i < n; ++i) densest = most_of(densest, solver.table.degree[i]);
-    const V room = 1 - c * densest / static_cast<T>(n);
-    if (sizeof(T) == 4) residual = c > kSteepest * room ? pack_of(std::numeric_limits<T>::infinity()) : residual;
+    const V residual = solver.solve_jacobian(c, now, dots);
+    densest_ = V{};
+    for (long i = 0; i < n; ++i) densest_ = most_of(densest_, solver.table.degree[i]);
     unsort(solver.v());
     return residual;
   }
