@@ -17,8 +17,8 @@ FURTHER = (
 # (implicit, lam = -0.2) minus each of these, under attack.
 AGAINST_NEGATIVE = (STANDARD, "shrink", DECAY)
 
+# The order of training; all there are where training is expensive.
 FIRST = (STANDARD, IMPLICIT, "mean-field", "instance-norm", "gain", "lite")
-FEW = FIRST[:4]  # where training is expensive
 
 ARMS = {
     arm.name: arm

@@ -6,7 +6,7 @@ from typing import Any
 
 from ibnn.lab.attacks import PGD
 from ibnn.lab.experiments.controls import claims, figures, tables
-from ibnn.lab.experiments.controls.arms import ARMS, FEW, Arm
+from ibnn.lab.experiments.controls.arms import ARMS, FIRST, Arm
 from ibnn.lab.experiments.controls.frame import ArmsExperiment
 from ibnn.lab.experiments.controls.record import SMOOTHED, Records
 from ibnn.lab.experiments.experiment import Run, Settings
@@ -29,9 +29,9 @@ class ControlsAccuracy(ArmsExperiment):
         return replace(chosen, seeds=PAIRS) if settings.preset == "paper" else chosen
 
     def arms(self, settings: Settings) -> list[Arm]:
-        """On an expensive dataset only the arms that matter most."""
+        """On an expensive dataset only those that the question about the solve needs."""
         few = self.defaults(settings).expensive
-        return [arm for arm in super().arms(settings) if not few or arm.name in FEW]
+        return [arm for arm in super().arms(settings) if not few or arm.name in FIRST]
 
     def headline(self, settings: Settings, records: Records) -> str:
         return claims.headline(records)
