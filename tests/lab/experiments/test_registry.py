@@ -163,8 +163,8 @@ def test_seeds_are_fewer_than_planned_or_not(name, planned):
         get(name).preset(Settings(preset="paper", dataset="cifar10", seeds=seeds)).reduced
         for seeds in (3, planned)
     )
-    assert told == (f"3 seeds in place of {planned}.",)
-    assert nothing == ()
+    assert told[0] == f"3 seeds in place of {planned}."
+    assert not any("seed" in line for line in nothing)
 
 
 @pytest.mark.parametrize("name", ["learning-speed", "lambda-sweep", "overfitting"])

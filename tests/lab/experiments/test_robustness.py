@@ -79,15 +79,19 @@ def test_the_figure_says_how_many_networks_of_each_kind_are_there(root):
         # the preset decides, whatever its epochs
         ("cpu", "fashion-mnist", 80, 1000),
         ("paper", "fashion-mnist", 2, 1500),
+        ("paper", "cifar10", None, 1000),
     ],
 )
 def test_only_preset_paper_attacks_every_test_image(preset, dataset, epochs, images):
+    """And not on an expensive dataset, which is told."""
     settings = Settings(preset=preset, dataset=dataset, epochs=epochs)
     config = get("pgd").plan(settings, {})[0]
     x, y = torch.zeros(1500, 1, 2, 2, dtype=torch.uint8), torch.zeros(1500, dtype=torch.int64)
     examples = data.Dataset(dataset, x[:2], y[:2], x, y, 1, (1, 2, 2))
     run: Any = SimpleNamespace(config=config, examples=lambda: examples)
     assert len(attacked_images(run)[0]) == images
+    told = "The first 1,000 test images are attacked." in get("pgd").preset(settings).reduced
+    assert told == (dataset == "cifar10" and preset == "paper")
 
 
 def test_pgd_trains_nothing_that_learning_speed_has_not(root):
