@@ -160,11 +160,11 @@ def test_fewer_seeds_or_epochs_than_published_are_told(name):
 @pytest.mark.parametrize(("name", "planned"), [("controls", 10), ("pgd", 5)])
 def test_seeds_are_fewer_than_planned_or_not(name, planned):
     told, nothing = (
-        get(name).preset(Settings(preset="paper", dataset="cifar10", seeds=seeds)).reduced
+        get(name).preset(Settings(preset="paper", dataset="fashion-mnist", seeds=seeds)).reduced
         for seeds in (3, planned)
     )
-    assert told[0] == f"3 seeds in place of {planned}."
-    assert not any("seed" in line for line in nothing)
+    assert told == (f"3 seeds in place of {planned}.",)
+    assert nothing == ()
 
 
 @pytest.mark.parametrize("name", ["learning-speed", "lambda-sweep", "overfitting"])
